@@ -421,7 +421,8 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
                 .to_owned()
         }
         (
-            "payload" | "envelope" | "size" | "fit" | "fractions" | "quality" | "tile" | "overlap",
+            "payload" | "envelope" | "size" | "fit" | "fractions" | "quality" | "tile" | "overlap"
+            | "align",
             Some(old),
         ) => {
             format!("give `--{setting} {old}`")
@@ -430,7 +431,7 @@ fn unlike_base(setting: &str, old: Option<&str>) -> String {
         ("max_side" | "min_valid", Some(old)) => {
             format!("give `--{} {old}`", setting.replace('_', "-"))
         }
-        ("max_side" | "tile" | "overlap" | "min_valid", None) => {
+        ("max_side" | "tile" | "overlap" | "min_valid" | "align", None) => {
             format!("leave `--{}` out", setting.replace('_', "-"))
         }
         ("order of fields", _) => "give the fields in the order of the base".to_owned(),
@@ -501,7 +502,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }
         Remedy::Align => {
-            "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif`, or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
+            "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
         }
         Remedy::Repair => {
             first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")

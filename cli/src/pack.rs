@@ -224,11 +224,12 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) pages: PagesArg,
-    /// Places of an image and its other files: `check` or `ignore`
+    /// Places of an image and its files: `check`, `resample` or `ignore`
     ///
     /// If an image and its mask, or another field, are both georeferenced TIFF files, `check`
-    /// refuses another CRS, another size of pixels, and a shift of more than half a pixel. `ignore`
-    /// does not compare them.
+    /// refuses another CRS, another size of pixels, and a shift of more than half a pixel.
+    /// `resample` brings a mask in the same CRS to the grid of its image: each pixel gets the value
+    /// of the nearest one of the mask, which must cover the image. `ignore` does not compare them.
     #[arg(
         long,
         value_enum,
@@ -419,6 +420,7 @@ pub(crate) enum PagesArg {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum AlignArg {
     Check,
+    Resample,
     Ignore,
 }
 
@@ -616,6 +618,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         align: match args.align {
             AlignArg::Check => Align::Check,
             AlignArg::Ignore => Align::Ignore,
+            AlignArg::Resample => Align::Resample,
         },
         tile: args.tile.map(|size| TileOptions {
             size,

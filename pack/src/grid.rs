@@ -32,6 +32,30 @@ impl Grid {
         Self { crs: geo.crs.clone(), transform: geo.transform }
     }
 
+    /// The transform from columns and rows of this image to those of a file; `None` if one of them has
+    /// no location.
+    ///
+    /// # Errors
+    /// Why there is none between them, in words.
+    pub(crate) fn to_file(&self, file: &Self) -> Result<Option<[f64; 6]>, String> {
+        let Some((image, own)) = self.transform.zip(file.transform) else { return Ok(None) };
+        if let (Some(a), Some(b)) = (self.crs.as_deref(), file.crs.as_deref())
+            && essence(a) != essence(b)
+        {
+            let (a, b) = both_shown(a, b);
+            return Err(format!("its CRS is {b}, but that of its image is {a}"));
+        }
+        let at = |x: f64, y: f64| {
+            // Where the pixel of the image is among those of the file.
+            let found = offset(&own, &image, (x, y));
+            found.map(|(column, row)| (column + x, row + y))
+        };
+        let all = at(0.0, 0.0).zip(at(1.0, 0.0)).zip(at(0.0, 1.0));
+        let ((origin, right), down) = all.ok_or("its transform has no size of pixels")?;
+        let (x0, y0) = origin;
+        Ok(Some([x0, right.0 - x0, down.0 - x0, y0, right.1 - y0, down.1 - y0]))
+    }
+
     /// Says how a file differs from its image, which has this grid and `size` = (columns, rows);
     /// `None` if it does not, or if one of them has no location.
     pub(crate) fn difference(&self, file: &Self, size: (u32, u32)) -> Option<String> {
@@ -129,6 +153,15 @@ fn essence(crs: &str) -> String {
     let mut parts = text.split(",AUTHORITY[");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once(']').map_or("", |(_, after)| after))
+}
+
+/// The pixel of a file in which the middle of a pixel of the image is.
+pub(crate) fn nearest(to_file: &[f64; 6], (column, row): (u32, u32)) -> (f64, f64) {
+    let [x0, a, b, y0, d, e] = *to_file;
+    let (x, y) = (f64::from(column) + 0.5, f64::from(row) + 0.5);
+    // Middles that are on an edge but for rounding are in the pixel behind it.
+    let floor = |n: f64| (n + 1e-6).floor();
+    (floor(x0 + x * a + y * b), floor(y0 + x * d + y * e))
 }
 
 /// The width and the height of a pixel.

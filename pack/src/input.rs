@@ -101,7 +101,7 @@ impl<'a> InputReader<'a> {
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
         let maker = Maker { recipe: &plan.recipe, spares, statistics: false, pages };
         let files = ReadFiles::new(&plan.files, pages);
-        let compares_places = align == Align::Check && !files.is_empty();
+        let compares_places = align != Align::Ignore && !files.is_empty();
         let scenes = Scenes::new(max_pixels, pages);
         let file = Vec::new();
         Self {

@@ -187,6 +187,9 @@ pub enum Align {
     Check,
     /// The locations are not compared.
     Ignore,
+    /// A georeferenced mask is brought to the grid of its image: each pixel gets the value of the
+    /// nearest one of the mask. Other files are compared.
+    Resample,
 }
 
 /// The way in which scenes are cut into tiles, each a sample. All tiles of a scene are in one

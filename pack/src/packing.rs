@@ -411,7 +411,8 @@ fn accepts(options: &PlanOptions) -> String {
         Pages::First => " pages=first",
     };
     let align = match options.align {
-        Align::Check => "",
+        // The plan says that masks are resampled.
+        Align::Check | Align::Resample => "",
         Align::Ignore => " align=ignore",
     };
     format!("{pages}{align}")

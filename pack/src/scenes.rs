@@ -125,6 +125,28 @@ impl Scenes {
         window
     }
 
+    /// Reads a part of the scene of a window; bytes of a pixel, and the value of its pixels that
+    /// means there is none, or 0.
+    pub(crate) fn part(
+        &mut self,
+        wanted: &Wanted<'_>,
+        rect: Rect,
+    ) -> Result<(Vec<u8>, Vec<u8>), Fault> {
+        let at = self.find(wanted)?;
+        let open = self.open.remove(at);
+        let tiff = &open.tiff;
+        let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
+        let nodata = nodata.unwrap_or_else(|| vec![0; tiff.number.bytes()]);
+        let read = tiff.window_bytes(rect).map_err(Fault::from).and_then(|bytes| {
+            check_bytes(bytes as u64)?;
+            let mut values = vec![0; bytes];
+            tiff.read_window(&open.file, open.number, rect, &mut self.chunks, &mut values)?;
+            Ok((values, nodata))
+        });
+        self.open.push(open);
+        read
+    }
+
     fn find(&mut self, wanted: &Wanted<'_>) -> Result<usize, Fault> {
         let source = wanted.number;
         let known = |open: &Open| open.source == source && open.path == wanted.path;

@@ -113,6 +113,80 @@ fn a_set_with_several_systems_and_sizes_of_pixels_says_so_once() {
     assert!(run(&images, &dir.path().join("alike"), arrays(), 2).unwrap().doubts.is_empty());
 }
 
+/// Returns a TIFF of one band whose values are the columns and rows of `corner` and behind.
+fn numbered(crs: &str, corner: (f64, f64), side: f64, size: (u32, u32)) -> Vec<u8> {
+    let transform = Some([corner.0, side, 0.0, corner.1, 0.0, -side]);
+    let geo = Geo { transform, crs: Some(crs.to_owned()), ..Geo::default() };
+    let out = Cursor::new(Vec::new());
+    let mut writer = GeoTiffWriter::new(out, size, 1, Number::U8, geo, Packing::None).unwrap();
+    let values = (0..size.1).flat_map(|y| (0..size.0).map(move |x| (y * 16 + x) as u8));
+    writer.push(&values.collect::<Vec<u8>>()).unwrap();
+    writer.finish().unwrap().into_inner()
+}
+
+#[test]
+fn masks_are_brought_to_the_grid_of_their_images() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    let utm = "EPSG:32633";
+    // Coarser; finer; of the same size, and larger at the left and at the top by 3 and 2 pixels.
+    let kinds = [("a", (0.0, 0.0), 20.0, (8, 8)), ("b", (0.0, 0.0), 5.0, (32, 32))];
+    let kinds = kinds.into_iter().chain([("c", (-30.0, 20.0), 10.0, (19, 18))]);
+    for (name, corner, side, size) in kinds.clone() {
+        put(&images, &format!("{name}.tif"), &numbered(utm, (0.0, 0.0), 10.0, (16, 16)));
+        put(&masks, &format!("{name}.tif"), &numbered(utm, corner, side, size));
+    }
+    let expected = |name: &str, x: usize, y: usize| match name {
+        "a" => (y / 2 * 16 + x / 2) as u8,
+        // The middle of a pixel is a corner of four of the mask, of which the last counts.
+        "b" => ((y * 2 + 1) * 16 + x * 2 + 1) as u8,
+        _ => ((y + 2) * 16 + x + 3) as u8,
+    };
+    let resampled =
+        PlanOptions { align: Align::Resample, fields: vec![field("mask", &masks, "")], ..arrays() };
+    let out = dir.path().join("whole");
+    run(&images, &out, resampled.clone(), 2).unwrap();
+    let (bundle, found) = samples(&out);
+    assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[16, 16][..])));
+    assert_eq!(bundle.manifest().made["align"], gular_bundle::MadeValue::Text("resample".into()));
+    for (name, ..) in kinds {
+        let mask = &found[&format!("{name}.tif")].1[1];
+        let all = (0..256).all(|i| mask[i] == expected(name, i % 16, i / 16));
+        assert!(all, "{name}: {mask:?}");
+    }
+    // The last tile of each row and column ends with the scene.
+    let tile = Some(TileOptions { size: 7, overlap: 0, min_valid: 0.0 });
+    let out = dir.path().join("tiles");
+    run(&images, &out, PlanOptions { tile, ..resampled.clone() }, 2).unwrap();
+    let (_, found) = samples(&out);
+    assert_eq!(found.len(), 3 * 9);
+    for (key, (_, values)) in &found {
+        let (scene, place) = key.split_once(".tif/r").unwrap();
+        let (row, column) = place.split_once("_c").unwrap();
+        let (row, column): (usize, usize) = (row.parse().unwrap(), column.parse().unwrap());
+        let same = (0..49).all(|i| values[1][i] == expected(scene, column + i % 7, row + i / 7));
+        assert!(same, "{key}: {:?}", values[1]);
+    }
+    // A tile that is larger than its scene.
+    let tile = Some(TileOptions { size: 20, overlap: 0, min_valid: 0.0 });
+    let out = dir.path().join("padded");
+    run(&images, &out, PlanOptions { tile, ..resampled.clone() }, 2).unwrap();
+    let mask = &samples(&out).1["a.tif/r000000_c000000"].1[1];
+    assert_eq!((mask[15], mask[16], mask[15 * 20 + 15], mask[16 * 20]), (7, 0, 7 * 16 + 7, 0));
+
+    put(&masks, "a.tif", &numbered("EPSG:32634", (0.0, 0.0), 20.0, (8, 8)));
+    put(&masks, "b.tif", &numbered(utm, (20.0, 0.0), 10.0, (16, 16)));
+    for tile in [None, Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0 })] {
+        let plan = PlanOptions { tile, ..resampled.clone() };
+        let error = run(&images, &dir.path().join("bad"), plan, 1).unwrap_err();
+        let Error::BadInputs(bad) = &error else { panic!("{error}") };
+        let says = |words: &str| bad.named.iter().any(|bad| bad.reason.ends_with(words));
+        assert_eq!(bad.n, 2, "{error}");
+        assert!(says("its CRS is `EPSG:32634`, but that of its image is `EPSG:32633`"), "{error}");
+        assert!(says("`b.tif`: it does not cover its whole image"), "{error}");
+    }
+}
+
 /// Returns a TIFF with pages of 4 x 3 pixels, each of one value.
 fn pages(values: &[u8], description: &str) -> Vec<u8> {
     let mut file = b"II*\0".to_vec();

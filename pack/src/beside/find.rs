@@ -17,7 +17,7 @@ use crate::layout::{Layout, Placed};
 use crate::payload::{HEADER_BYTES, PayloadOptions, PayloadRecipe};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
-use crate::{Error, FieldFiles, Inputs, PlanOptions};
+use crate::{Align, Error, FieldFiles, Inputs, PlanOptions};
 
 /// The fields whose values are files, while the plan is made.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ struct Finding {
     arrays: bool,
     /// What the user says about the axes of arrays.
     axes: Option<Option<Axes>>,
+    /// Whether a mask is brought to the grid of its image.
+    resample: bool,
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
@@ -95,6 +97,7 @@ impl<'a> Beside<'a> {
             let name = name.clone();
             let arrays = options.inputs == Inputs::Arrays;
             let axes = options.axes.get(&name).cloned();
+            let resample = arrays && is_mask(&name) && options.align == Align::Resample;
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
             let (pages, last, seen) = (options.pages, None, Seen::default());
@@ -105,6 +108,7 @@ impl<'a> Beside<'a> {
                 pixels,
                 arrays,
                 axes,
+                resample,
                 tile,
                 limits,
                 pages,
@@ -279,8 +283,8 @@ impl Finding {
             }
             let (d, s, first) =
                 self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
-            // A mask that becomes pixels is brought to one shape.
-            if *d != dtype || (*s != shape && !self.pixels) {
+            // A mask that becomes pixels, or is brought to the grid of its image, gets one shape.
+            if *d != dtype || (*s != shape && !self.pixels && !self.resample) {
                 let reason = format!(
                     "its `{name}`, `{path}`, is {dtype:?} of shape {shape:?}, but that of `{first}` is {d:?} of shape {s:?}"
                 );
@@ -382,7 +386,7 @@ impl Finding {
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
-        let Self { name, source, stems, seen, tile, .. } = self;
+        let Self { name, source, stems, seen, tile, resample, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
         let grid = seen.on_image.then(FieldName::image);
@@ -395,6 +399,11 @@ impl Finding {
                 let shape = vec![u64::from(*height), u64::from(*width)];
                 let make = Make::Fitted { dtype, to: (*width, *height), fit: *fit };
                 (Field::fixed(name, dtype, shape), make)
+            }
+            (_, Some((dtype, shape, _))) if resample => {
+                let size = recipe.size().map(|(width, height)| vec![height.into(), width.into()]);
+                let make = Make::Resampled { dtype, tile };
+                (Field::fixed(name, dtype, size.unwrap_or(shape)), make)
             }
             (_, Some((dtype, shape, _))) => {
                 let on_image = on_image || mask;

@@ -2,13 +2,13 @@
 
 use gular_bundle::{Axes, Dtype};
 use gular_codec::tiff::{Geo, Pages};
-use gular_codec::{Decoder, Fit, fit_nearest, holds_values, read_header};
+use gular_codec::{Decoder, Fit, Rect, fit_nearest, holds_values, read_header};
 use serde_json::Value;
 
 use super::FilesOf;
 use crate::array;
 use crate::error::{Fault, Remedy};
-use crate::grid::Grid;
+use crate::grid::{Grid, nearest};
 use crate::input::{StoredValue, read_file};
 use crate::scenes::{Scenes, Wanted};
 
@@ -25,6 +25,8 @@ pub(crate) enum Make {
     Array { dtype: Dtype, shape: Vec<u64>, axes: Option<Axes>, on_image: bool },
     /// The part of a scene that matches the image's tile.
     Window { dtype: Dtype, side: u32, mask: bool },
+    /// A mask on the grid of its image, or of the image's tile of so many columns and rows.
+    Resampled { dtype: Dtype, tile: Option<u32> },
     /// A mask of the shape that its image is brought to.
     Fitted { dtype: Dtype, to: (u32, u32), fit: Fit },
 }
@@ -49,7 +51,9 @@ impl<'a> ReadFiles<'a> {
     pub(crate) fn compares_sizes(&self) -> bool {
         self.fields.iter().any(|of| match of.make {
             Make::Array { on_image, .. } => on_image,
-            Make::Mask | Make::Picture { .. } | Make::Fitted { .. } => true,
+            Make::Mask | Make::Picture { .. } | Make::Fitted { .. } | Make::Resampled { .. } => {
+                true
+            }
             Make::Bytes | Make::Window { .. } => false,
         })
     }
@@ -131,6 +135,11 @@ impl PlannedFile<'_> {
         scenes: &mut Scenes,
     ) -> Result<Vec<u8>, Fault> {
         let Self { of, number, bytes, path, pages } = *self;
+        if let Make::Resampled { dtype, tile: Some(side) } = of.make {
+            let (source, corner) = (&of.source, image.corner);
+            let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
+            return resampled_tile(&wanted, dtype, image, scenes);
+        }
         let Make::Window { dtype, side, mask } = of.make else {
             return of.value(self.read()?, image, decoder, pages);
         };
@@ -163,6 +172,13 @@ pub(crate) struct OfImage {
 }
 
 impl OfImage {
+    /// The transform from its columns and rows to those of a file, if both have a location.
+    fn to_file(&self, geo: Option<&Geo>) -> Result<Option<[f64; 6]>, Fault> {
+        let Some((grid, geo)) = self.grid.as_ref().zip(geo) else { return Ok(None) };
+        let hint = Some("bring both files to the same CRS, for example with `gdalwarp`");
+        grid.to_file(&Grid::of(geo)).map_err(|reason| Fault::new(reason, hint))
+    }
+
     /// Checks that a file is where its image is.
     fn check_place(&self, geo: &Geo) -> Result<(), Fault> {
         let Some((grid, size)) = self.grid.as_ref().zip(self.size) else { return Ok(()) };
@@ -230,6 +246,7 @@ impl FilesOf {
                 }
                 Ok(array::values(&file, *dtype, shape, &limits, pages)?.0)
             }
+            Make::Resampled { dtype, .. } => resampled(&file, *dtype, image, decoder, pages),
             Make::Window { .. } => {
                 Err(Fault::new("it is a scene, which can only be read in parts".to_owned(), None))
             }
@@ -241,6 +258,103 @@ impl FilesOf {
             }
         }
     }
+}
+
+/// A mask on the grid of its image; a mask or an image without a location must have the other's
+/// size.
+fn resampled(
+    file: &[u8],
+    dtype: Dtype,
+    image: &OfImage,
+    decoder: &mut Decoder,
+    pages: Pages,
+) -> Result<Vec<u8>, Fault> {
+    let limits = decoder.options().limits;
+    let geo = array::geo(file, &limits, pages)?;
+    let (size, values) = mask(file, dtype, decoder, pages)?;
+    let to_file = image.to_file(geo.as_ref())?;
+    let (Some(to_file), Some(image_size)) = (to_file, image.size) else {
+        same_size(size, image.size)?;
+        return Ok(values);
+    };
+    let whole = Rect::whole(size.0, size.1);
+    let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    let mut made = Vec::with_capacity(values.len());
+    for row in 0..image_size.1 {
+        for column in 0..image_size.0 {
+            let at = nearest(&to_file, (column, row));
+            made.extend_from_slice(cell(&values, whole, pixel, at).ok_or_else(not_covered)?);
+        }
+    }
+    Ok(made)
+}
+
+/// The part of a mask that is in the tile of an image, on the grid of the image.
+fn resampled_tile(
+    wanted: &Wanted<'_>,
+    dtype: Dtype,
+    image: &OfImage,
+    scenes: &mut Scenes,
+) -> Result<Vec<u8>, Fault> {
+    let (size, geo) = scenes.size(wanted)?;
+    let same = [0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+    let to_file = match image.to_file(Some(geo))? {
+        Some(to_file) => to_file,
+        None => same_size(size, image.size).map(|()| same)?,
+    };
+    let (scene, (left, top), side) = (image.size.unwrap_or(size), wanted.corner, wanted.side);
+    // Beyond the scene is nothing to be read.
+    let right = left.saturating_add(side).min(scene.0).max(left.saturating_add(1));
+    let bottom = top.saturating_add(side).min(scene.1).max(top.saturating_add(1));
+    let corners = [(left, top), (right - 1, top), (left, bottom - 1), (right - 1, bottom - 1)];
+    let corners = corners.map(|at| nearest(&to_file, at));
+    let least = |of: fn(&(f64, f64)) -> f64| corners.iter().map(of).fold(f64::MAX, f64::min);
+    let most = |of: fn(&(f64, f64)) -> f64| corners.iter().map(of).fold(f64::MIN, f64::max);
+    let along = |from: f64, to: f64, n: u32| {
+        let is_inside = from >= 0.0 && to < f64::from(n);
+        // Both are whole numbers below `n`.
+        is_inside.then(|| (from as u32, (to - from) as u32 + 1)).ok_or_else(not_covered)
+    };
+    let (x, width) = along(least(|at| at.0), most(|at| at.0), size.0)?;
+    let (y, height) = along(least(|at| at.1), most(|at| at.1), size.1)?;
+    let rect = Rect::new(x, y, width, height);
+    let (values, nothing) = scenes.part(wanted, rect)?;
+    let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    if nothing.len() != pixel
+        || values.len() as u64 != u64::from(width) * u64::from(height) * pixel as u64
+    {
+        let reason = "its type or its bands are not those of the other scenes";
+        return Err(Fault::new(reason.to_owned(), None));
+    }
+    let mut made = Vec::with_capacity(side as usize * side as usize * pixel);
+    for row in top..top.saturating_add(side) {
+        for column in left..left.saturating_add(side) {
+            if row >= bottom || column >= right {
+                made.extend_from_slice(&nothing);
+                continue;
+            }
+            let at = nearest(&to_file, (column, row));
+            made.extend_from_slice(cell(&values, rect, pixel, at).ok_or_else(not_covered)?);
+        }
+    }
+    Ok(made)
+}
+
+/// The bytes of a pixel of a file, of which `rect` was read.
+fn cell(values: &[u8], rect: Rect, pixel: usize, (column, row): (f64, f64)) -> Option<&[u8]> {
+    let (x, y) = (column - f64::from(rect.x), row - f64::from(rect.y));
+    let is_inside = |n: f64, of: u32| n >= 0.0 && n < f64::from(of);
+    if !is_inside(x, rect.width) || !is_inside(y, rect.height) {
+        return None;
+    }
+    // Both are whole numbers within the rectangle.
+    let at = (y as usize * rect.width as usize + x as usize) * pixel;
+    values.get(at..at + pixel)
+}
+
+fn not_covered() -> Fault {
+    let hint = Some("extend it to the edges of its image, or cut the image");
+    Fault::new("it does not cover its whole image".to_owned(), hint)
 }
 
 /// Size and values of a mask, as numbers of type `dtype`.

@@ -194,10 +194,10 @@ mod tests {
     fn sums_are_per_channel_wherever_the_axis_of_channels_is() {
         let shape = vec![3, 8, 9];
         let (bands, geo) = (Vec::new(), false);
-        let (nodata, tile, decoder) = (None, None, None);
+        let (nodata, tile, align, decoder) = (None, None, None, None);
         let (dtype, axes) = (Dtype::U8, Some(Axes::cyx()));
         let recipe =
-            PayloadRecipe::Arrays { dtype, shape, axes, bands, nodata, geo, tile, decoder };
+            PayloadRecipe::Arrays { dtype, shape, axes, bands, nodata, geo, tile, align, decoder };
         let (spares, pages) = (Spares::new(0), Pages::AsSaid);
         let maker = Maker { recipe: &recipe, spares: &spares, statistics: true, pages };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.

@@ -11,7 +11,7 @@ use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
 use crate::input::MOST_BYTES;
 use crate::source::Source;
-use crate::{Error, Inputs, PlanOptions};
+use crate::{Align, Error, Inputs, PlanOptions};
 
 /// Bytes of a picture that are read to find its size.
 pub(crate) const HEADER_BYTES: usize = 1 << 20;
@@ -42,6 +42,9 @@ pub(crate) enum PayloadRecipe {
         geo: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         tile: Option<Tile>,
+        /// `resample`, if masks are brought to the grid of their images.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        align: Option<&'static str>,
         /// The decoder of TIFF files whose chunks are JPEG.
         #[serde(skip_serializing_if = "Option::is_none")]
         decoder: Option<&'static str>,
@@ -107,7 +110,20 @@ impl PayloadRecipe {
                     min_valid: tile.min_valid.to_string(),
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
-                return Ok(Self::Arrays { dtype, shape, axes, bands, nodata, geo, tile, decoder });
+                let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
+                let resamples = options.align == Align::Resample && has_mask;
+                let align = resamples.then_some("resample");
+                return Ok(Self::Arrays {
+                    dtype,
+                    shape,
+                    axes,
+                    bands,
+                    nodata,
+                    geo,
+                    tile,
+                    align,
+                    decoder,
+                });
             }
         }
         // Every decoder makes the same pixels of a PNG.
@@ -233,7 +249,10 @@ impl PayloadRecipe {
         };
         match *self {
             Self::Encoded | Self::Bytes => {}
-            Self::Arrays { ref tile, decoder, .. } => {
+            Self::Arrays { ref tile, align, decoder, .. } => {
+                if let Some(align) = align {
+                    text("align", align);
+                }
                 if let Some(decoder) = decoder {
                     text("decoder", decoder);
                 }
