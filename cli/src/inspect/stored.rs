@@ -17,35 +17,31 @@ const COLOURS: [Colour; 3] = [
     Colour { names: ["blue", "b", "b02"], wavelengths: (450.0, 515.0) },
 ];
 
-/// Arrays with so few bands are pictures, however small they are.
-const FEW_BANDS: usize = 4;
-
 /// Returns a stored value of a field as 8-bit RGB: three of its bands, or the first one as grey.
 /// Of 16-bit samples the high byte is taken; other numbers are spread between the least and the
 /// greatest value of the band.
 pub(super) fn picture(field: &Field, bytes: &[u8]) -> Result<Picture, String> {
     let Some((dtype, shape)) = field.as_fixed() else { return Err("no array".to_owned()) };
     let other = || format!("{dtype:?} {shape:?} is not a picture");
-    let (height, width, n) = match *shape {
-        [height, width] => (height, width, 1),
-        [height, width, n] => (height, width, n),
-        _ => return Err(other()),
-    };
-    let side = |n: u64| u32::try_from(n).map_err(|_| other());
-    let (width, height) = (side(width)?, side(height)?);
-    let n = usize::try_from(n).map_err(|_| other())?;
-    let is_few = n <= FEW_BANDS || n == field.bands.len() || n < width.min(height) as usize;
-    let size = usize::try_from(dtype.size_bytes()).map_err(|_| other())?;
-    let pixel = n.checked_mul(size).filter(|_| n > 0 && is_few).ok_or_else(other)?;
-    let pixels = u64::from(width) * u64::from(height);
-    if bytes.len() as u64 != pixels.saturating_mul(pixel as u64) {
+    let number = |n: u64| usize::try_from(n).map_err(|_| other());
+    let axes = field.known_axes().ok_or_else(other)?;
+    let grid = axes.grid(shape).ok_or_else(other)?;
+    let size = number(dtype.size_bytes())?;
+    if field.size_bytes() != Some(bytes.len() as u64) || bytes.is_empty() {
         return Err(other());
     }
+    // The length and the stride of an axis, in bytes. Of times and depths, the first is shown.
+    let axis = |letter| {
+        let Some(at) = axes.place(letter) else { return Ok::<_, String>((1, 0)) };
+        let (of, after) = shape.split_at_checked(at + 1).ok_or_else(other)?;
+        let stride = after.iter().try_fold(size, |n, m| n.checked_mul(number(*m).ok()?));
+        Ok((number(of.last().copied().unwrap_or(0))?, stride.ok_or_else(other)?))
+    };
+    let ((height, row), (width, column), (n, band_stride)) = (axis('y')?, axis('x')?, axis('c')?);
     let nodata = field.nodata.as_ref().and_then(|nodata| nodata.as_str().parse::<f64>().ok());
     let planes = shown(&field.bands, n).into_iter().map(|band| {
-        let cells = bytes
-            .chunks_exact(pixel)
-            .filter_map(move |pixel| pixel.get(band * size..(band + 1) * size));
+        let places = (0..height).flat_map(|y| (0..width).map(move |x| y * row + x * column));
+        let cells = places.filter_map(|at| bytes.get(at + band * band_stride..)?.get(..size));
         grey(dtype, cells, nodata)
     });
     let planes: Vec<Vec<u8>> = planes.collect();
@@ -57,7 +53,8 @@ pub(super) fn picture(field: &Field, bytes: &[u8]) -> Result<Picture, String> {
         }
         _ => return Err(other()),
     };
-    Picture::new(width, height, rgb).map_err(|e| e.to_string())
+    let side = |n: u64| u32::try_from(n).map_err(|_| other());
+    Picture::new(side(grid.width)?, side(grid.height)?, rgb).map_err(|e| e.to_string())
 }
 
 /// The bands that are shown: red, green and blue where all are known, else the first three, or one.
@@ -130,13 +127,19 @@ fn half(bits: u16) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gular_bundle::{Decimal, FieldName};
+    use gular_bundle::{Axes, Decimal, FieldName};
 
     use super::*;
 
     fn rgb(dtype: Dtype, shape: &[u64], bands: &[&str], bytes: &[u8]) -> Result<Vec<u8>, String> {
         let band = |name: &&str| Band { name: (*name).to_owned(), wavelength_nm: None };
+        let axes = match *shape {
+            [_, _] => Axes::yx(),
+            [n, _, _] if n > 4 => Axes::cyx(),
+            _ => Axes::yxc(),
+        };
         let field = Field {
+            axes: Some(axes),
             bands: bands.iter().map(band).collect(),
             ..Field::fixed(FieldName::image(), dtype, shape.to_vec())
         };
@@ -158,7 +161,9 @@ mod tests {
         let names = ["Blue", "Red edge", "green", "NIR", "red"];
         assert_eq!(u8s(&[1, 1, 5], &names).unwrap(), [4, 2, 0]);
         // Bands in front, which are not to be taken for columns.
-        assert_eq!(u8s(&[5, 6, 6], &[]).unwrap_err(), "U8 [5, 6, 6] is not a picture");
+        assert_eq!(u8s(&[5, 1, 2], &[]).unwrap(), [0, 2, 4, 1, 3, 5]);
+        let unknown = Field::fixed(FieldName::image(), Dtype::U8, vec![5, 6, 6]);
+        assert_eq!(picture(&unknown, &[0; 180]).unwrap_err(), "U8 [5, 6, 6] is not a picture");
         assert!(u8s(&[2], &[]).is_err() && u8s(&[1, 2, 0], &[]).is_err());
         assert!(rgb(Dtype::U8, &[1, 2], &[], &[1]).is_err());
     }
