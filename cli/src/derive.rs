@@ -188,6 +188,7 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
             (show::count(of.samples, "sample"), show::count(of.shards, "shard"));
         text.push_str(&format!("{split}: {samples} in {shards}\n"));
     }
+    text.push_str(&statistics(report));
     if report.relabelled > 0 {
         text.push_str(&format!("other labels: {}\n", show::count(report.relabelled, "sample")));
     }
@@ -223,6 +224,14 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
         text.push_str(&format!("next: gular verify {out}\n"));
     }
     text
+}
+
+/// Says why a new bundle has no statistics, if it has lost them.
+pub(crate) fn statistics(report: &DeriveReport) -> String {
+    let words = |why: gular_pack::NoStatistics| {
+        format!("statistics of the pixels: left out, since {}\n", why.words())
+    };
+    report.no_statistics.map(words).unwrap_or_default()
 }
 
 fn limit(text: &str) -> Result<Limit, String> {

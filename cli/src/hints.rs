@@ -450,6 +450,9 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
             "give `--labels` as for the base".to_owned()
         }
         ("mask", true, false) => "add `--mask DIR`".to_owned(),
+        ("image_nodata", ..) => {
+            "give the images the nodata values of those of the base".to_owned()
+        }
         ("image_crs" | "image_transform", ..) => {
             "georeference the images as those of the base".to_owned()
         }
@@ -503,6 +506,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         }
         Remedy::Align => {
             "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
+        }
+        Remedy::IgnoreBandNames => {
+            "give all files the same names of bands, or, if their bands are in the same order, pack without names with `--band-names ignore`"
         }
         Remedy::Repair => {
             first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")

@@ -8,8 +8,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
-    Align, ArchiveLimits, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy, Inputs,
-    OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern, PayloadOptions,
+    Align, ArchiveLimits, BandNames, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy,
+    Inputs, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern, PayloadOptions,
     PlanOptions, Progress, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
@@ -258,7 +258,8 @@ pub(crate) struct PackArgs {
     pub(crate) overlap: u32,
     /// Leave out tiles with a smaller share of valid pixels, 0 to 1
     ///
-    /// A pixel is not valid if all its bands are nodata or NaN.
+    /// A pixel is not valid if all its bands are nodata or NaN, or if the file's mask or alpha band
+    /// is 0.
     #[arg(
         long,
         value_name = "PART",
@@ -268,6 +269,21 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) min_valid: f64,
+    /// Names of bands in TIFF files: `compare` or `ignore`
+    ///
+    /// `compare` packs the bands of every file in the order of the first file, and refuses files
+    /// with other names. `ignore` packs them in the order in which each file has them, without
+    /// names.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = BandNamesArg::Compare,
+        value_name = "HOW",
+        hide_possible_values = true,
+        help_heading = "Arrays and tiles",
+        hide_short_help = true
+    )]
+    pub(crate) band_names: BandNamesArg,
     /// The table's column of splits: train, val (valid, validation) or test
     #[arg(long, value_name = "NAME", help_heading = "Splits and order")]
     pub(crate) split_column: Option<String>,
@@ -428,6 +444,13 @@ pub(crate) enum AlignArg {
 pub(crate) enum StoredOrder {
     Shuffled,
     Sorted,
+}
+
+/// Parsed `--band-names`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum BandNamesArg {
+    Compare,
+    Ignore,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -625,6 +648,10 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             overlap: args.overlap,
             min_valid: args.min_valid,
         }),
+        band_names: match args.band_names {
+            BandNamesArg::Compare => BandNames::Compare,
+            BandNamesArg::Ignore => BandNames::Ignore,
+        },
         inputs,
         axes: args.axes.iter().cloned().collect(),
         fields: args.mask.iter().chain(&args.field).cloned().collect(),

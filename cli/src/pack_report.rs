@@ -283,6 +283,7 @@ pub(crate) fn version(report: &BaseReport, out: &Path) -> String {
         packed.map(|packed| (&packed.tolerated, &packed.misnamed)),
     ));
     text.push_str(packed.map_or("", checked));
+    text.push_str(&crate::derive::statistics(made));
     if made.symbolic_links > 0 {
         let links = show::count(made.symbolic_links, "file");
         text.push_str(&format!(

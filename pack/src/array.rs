@@ -149,17 +149,27 @@ pub(crate) fn dtype_of(number: Number) -> Dtype {
     }
 }
 
-/// The numbers of an array file of any kind, and where a TIFF is. `shape` of a TIFF of one band
-/// may leave that axis out.
+/// The contents of an array file.
+pub(crate) struct ArrayValues {
+    /// The numbers, little-endian, the last axis fastest.
+    pub(crate) values: Vec<u8>,
+    /// The location on the Earth and what the bands are, if the file is a TIFF.
+    pub(crate) geo: Option<Geo>,
+    /// 0 for each pixel that a mask or alpha says has no value, if there is one.
+    pub(crate) valid: Option<Vec<u8>>,
+}
+
+/// Reads an array file of any kind. `shape` of a TIFF of one band may leave that axis out.
 pub(crate) fn values(
     file: &[u8],
     dtype: Dtype,
     shape: &[u64],
     limits: &Limits,
     pages: Pages,
-) -> Result<(Vec<u8>, Option<Geo>), Fault> {
+) -> Result<ArrayValues, Fault> {
     if !is_tiff_file(file) {
-        return Ok((npy(&unpacked(file)?, dtype, shape)?, None));
+        let values = npy(&unpacked(file)?, dtype, shape)?;
+        return Ok(ArrayValues { values, geo: None, valid: None });
     }
     let tiff = Tiff::read_pages(file, limits, pages)?;
     limits.check(tiff.width, tiff.height)?;
@@ -172,8 +182,10 @@ pub(crate) fn values(
     let bytes = tiff.window_bytes(tiff.whole())?;
     check_bytes(bytes as u64)?;
     let mut values = vec![0; bytes];
-    tiff.read_window(file, 0, tiff.whole(), &mut Chunks::new(0), &mut values)?;
-    Ok((values, Some(tiff.geo)))
+    let mut chunks = Chunks::new(0);
+    tiff.read_window(file, 0, tiff.whole(), &mut chunks, &mut values)?;
+    let valid = tiff.valid_window(file, 0, tiff.whole(), &mut chunks, &values)?;
+    Ok(ArrayValues { values, geo: Some(tiff.geo), valid })
 }
 
 /// A mask: columns and rows, and the numbers.
@@ -202,7 +214,7 @@ pub(crate) fn mask(
         return Ok(None);
     };
     let shape = [u64::from(size.1), u64::from(size.0)];
-    Ok(Some((size, values(file, dtype, &shape, limits, pages)?.0)))
+    Ok(Some((size, values(file, dtype, &shape, limits, pages)?.values)))
 }
 
 fn is_tiff_file(file: &[u8]) -> bool {

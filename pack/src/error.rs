@@ -599,6 +599,8 @@ pub enum Remedy {
     ChoosePages,
     /// It would be accepted if locations were not compared.
     Align,
+    /// Leaving the names of bands out of account would accept it.
+    IgnoreBandNames,
 }
 
 /// What is wrong with an input, and what can be done about it.

@@ -8,7 +8,7 @@ use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
-use crate::array;
+use crate::array::{self, ArrayValues};
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
 use crate::grid::Grid;
@@ -207,13 +207,20 @@ impl<'a> InputReader<'a> {
 
     /// Returns the values of the fields that an array brings along.
     fn of_array(&self, geo: Option<Geo>) -> Vec<Vec<u8>> {
-        if !matches!(self.plan.recipe, PayloadRecipe::Arrays { geo: true, .. }) {
+        let PayloadRecipe::Arrays { geo: is_geo, nodatas, .. } = self.plan.recipe else {
             return Vec::new();
+        };
+        let Geo { crs, transform, nodata, .. } = geo.unwrap_or_default();
+        let mut values = Vec::new();
+        if is_geo {
+            let transform = transform.unwrap_or([f64::NAN; 6]);
+            let transform = transform.iter().flat_map(|n| n.to_le_bytes()).collect();
+            values.extend([crs.unwrap_or_default().into_bytes(), transform]);
         }
-        let Geo { crs, transform, .. } = geo.unwrap_or_default();
-        let transform = transform.unwrap_or([f64::NAN; 6]);
-        let transform = transform.iter().flat_map(|n| n.to_le_bytes()).collect();
-        vec![crs.unwrap_or_default().into_bytes(), transform]
+        if nodatas {
+            values.push(nodata.unwrap_or(f64::NAN).to_le_bytes().to_vec());
+        }
+        values
     }
 
     /// Makes the value of a file.
@@ -222,7 +229,8 @@ impl<'a> InputReader<'a> {
             let pixels = rows.pixels(record.key.as_str())?;
             let size = self.plan.recipe.size();
             let image = OfImage { size, ..OfImage::default() };
-            return Ok((self.maker.picture(pixels, None), image));
+            let array = ArrayValues { values: pixels, geo: None, valid: None };
+            return Ok((self.maker.array(array)?, image));
         }
         let memory = mem::take(&mut self.file);
         let mut file = read_file(source, record.key.as_str(), record.bytes, memory)?;
@@ -272,7 +280,8 @@ impl<'a> InputReader<'a> {
         };
         let TileOptions { size: side, min_valid, .. } = *tile;
         let wanted = Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid };
-        let Window { values, geo, scene: scene_size, is_empty } = self.scenes.read(wanted)?;
+        let Window { values, geo, valid, scene: scene_size, is_empty } =
+            self.scenes.read(wanted)?;
         if is_empty {
             return Ok((Value { is_empty, ..Value::default() }, OfImage::default()));
         }
@@ -284,7 +293,7 @@ impl<'a> InputReader<'a> {
             true => Some(Grid::of(self.scenes.size(&wanted)?.1)),
             false => None,
         };
-        let value = self.maker.picture(values, Some(geo));
+        let value = self.maker.array(ArrayValues { values, geo: Some(geo), valid })?;
         Ok((value, OfImage { size: Some(scene_size), corner, grid }))
     }
 

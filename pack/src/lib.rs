@@ -50,8 +50,8 @@ pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use croissant::croissant;
 pub use derive::{
-    BaseReport, DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, Unlisted, derive,
-    pack_onto,
+    BaseReport, DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, NoStatistics, Unlisted,
+    derive, pack_onto,
 };
 pub use diff::{DiffOptions, DiffReport, Difference, Differing, diff};
 pub use duplicates::{
@@ -67,8 +67,8 @@ pub use layout::{
     WayToRead, datasets, parse_datasets, split_of,
 };
 pub use options::{
-    Align, CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels, OnBadInput,
-    PackOrder, PlanOptions, TileOptions, Unlabelled,
+    Align, BandNames, CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels,
+    OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
 };
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};
 pub use outside::{OUTSIDE, Outside};

@@ -50,6 +50,8 @@ pub struct PlanOptions {
     pub align: Align,
     /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
+    /// What the names of bands in TIFF files mean.
+    pub band_names: BandNames,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
     /// Whether the indexes contain the digest of the file that each image was made from. A new
@@ -137,6 +139,7 @@ impl Default for PlanOptions {
             pages: Pages::AsSaid,
             align: Align::Check,
             tile: None,
+            band_names: BandNames::default(),
             fields: Vec::new(),
             source_digests: false,
             check: CheckImages::Header,
@@ -203,6 +206,25 @@ pub struct TileOptions {
     pub overlap: u32,
     /// Tiles are left out when a smaller part of their pixels has a value in any band.
     pub min_valid: f64,
+}
+
+/// What the names of bands in TIFF files mean, if these are packed as arrays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BandNames {
+    /// They tell bands apart: files that name the same bands in another order than the first file
+    /// are packed in its order, and files that name other bands or none are refused.
+    #[default]
+    Compare,
+    /// Nothing: bands are packed in the order in which each file has them, without names.
+    Ignore,
+}
+
+impl BandNames {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn are_compared(&self) -> bool {
+        *self == Self::Compare
+    }
 }
 
 /// A field whose values are files, one for each image.

@@ -60,6 +60,9 @@ pub(crate) fn parse(key: &str) -> Option<(&str, (u32, u32))> {
 pub(crate) struct Window {
     pub(crate) values: Vec<u8>,
     pub(crate) geo: Geo,
+    /// 0 for each pixel that has no value by mask or alpha, or that is beyond a scene which has no
+    /// nodata; `None` if there are none.
+    pub(crate) valid: Option<Vec<u8>>,
     /// Columns and rows of the tile's scene.
     pub(crate) scene: (u32, u32),
     /// Whether too few of its pixels have a value in some band.
@@ -194,16 +197,33 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let scene = (tiff.width, tiff.height);
     let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
     let asks = wanted.min_valid > 0.0;
+    let empty = || {
+        let (values, geo, valid) = (Vec::new(), Geo::default(), None);
+        Window { values, geo, valid, scene, is_empty: true }
+    };
     if asks && nodata.is_some() && tiff.is_unwritten(rect) {
-        return Ok(Window { values: Vec::new(), geo: Geo::default(), scene, is_empty: true });
+        return Ok(empty());
     }
     let mut values = vec![0; tiff.window_bytes(rect)?];
     tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
+    let mut valid = tiff.valid_window(&open.file, open.number, rect, chunks, &values)?;
     let all = f64::from(side) * f64::from(side);
-    if asks && (n_valid(&values, tiff, nodata.as_deref()) as f64) / all < wanted.min_valid {
-        return Ok(Window { values: Vec::new(), geo: Geo::default(), scene, is_empty: true });
+    if asks {
+        let found = n_valid(&values, tiff, nodata.as_deref(), valid.as_deref());
+        if (found as f64) / all < wanted.min_valid {
+            return Ok(empty());
+        }
     }
     if (width, height) != (side, side) {
+        if valid.is_some() || nodata.is_none() {
+            let inside = valid.unwrap_or_else(|| vec![1; width as usize * height as usize]);
+            let mut padded = vec![0; side as usize * side as usize];
+            let rows = inside.chunks_exact(width as usize);
+            for (row, line) in rows.zip(padded.chunks_exact_mut(side as usize)) {
+                line[..row.len()].copy_from_slice(row);
+            }
+            valid = Some(padded);
+        }
         let fill = nodata.unwrap_or_else(|| vec![0; bytes]);
         let line = side as usize * pixel;
         let mut padded = fill.repeat(line * side as usize / bytes);
@@ -215,12 +235,18 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     }
     let transform = tiff.geo.window_transform(x, y);
     let geo = Geo { transform, ..tiff.geo.clone() };
-    Ok(Window { values, geo, scene, is_empty: false })
+    Ok(Window { values, geo, valid, scene, is_empty: false })
 }
 
-/// Returns the number of pixels that have a value in some band.
-fn n_valid(values: &[u8], tiff: &Tiff, nodata: Option<&[u8]>) -> usize {
+/// Returns the number of pixels that have a value in some band, and are not masked.
+fn n_valid(values: &[u8], tiff: &Tiff, nodata: Option<&[u8]>, valid: Option<&[u8]>) -> usize {
     let bands = usize::from(tiff.bands);
+    if let Some(valid) = valid {
+        // Rare enough to be counted pixel by pixel.
+        let pixels = values.chunks_exact((bands * tiff.number.bytes()).max(1));
+        let kept = pixels.zip(valid).filter(|(_, keep)| **keep != 0);
+        return kept.map(|(pixel, _)| n_valid(pixel, tiff, nodata, None)).sum();
+    }
     match (dtype_of(tiff.number), tiff.number.bytes()) {
         (Dtype::F16, _) => {
             n_valid_of(values, bands, nodata, |b| u16::from_le_bytes(b) & 0x7fff > 0x7c00)

@@ -6,15 +6,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::scenes::{arrays, geo, scene};
 use crate::support::{files, images, jpeg, png, put, run};
 use gular_bundle::{
     About, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName,
-    MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
+    MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, Statistics,
+    write_manifest,
 };
 use gular_pack::{
     ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error,
-    FractionsBy, Labels, Limit, PlanOptions, Progress, TableOptions, Target, Unlisted, convert,
-    derive, diff,
+    FractionsBy, Labels, Limit, NoStatistics, PlanOptions, Progress, TableOptions, Target,
+    Unlisted, convert, derive, diff,
 };
 
 /// Options that keep everything as it is.
@@ -541,4 +543,55 @@ fn a_bundle_whose_links_lead_nowhere_is_not_said_to_be_done() {
     fs::remove_file(&shard).unwrap();
     std::os::unix::fs::symlink("nowhere", &shard).unwrap();
     assert!(derived(&[&case.at("base")], &case.at("part"), &options).is_err());
+}
+
+#[test]
+fn sums_over_valid_pixels_are_added_up_or_it_is_said_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let statistics = |name: &str| {
+        let bundle = Bundle::open(&at(name), OpenOptions::default()).unwrap();
+        bundle.manifest().statistics.clone()
+    };
+    for (name, ends) in [("a", [10, 7]), ("b", [3, 10]), ("both", [0, 0])] {
+        let ends: Vec<(String, u32)> = match name {
+            "both" => [("a0", 10), ("a1", 7), ("b0", 3), ("b1", 10)]
+                .map(|(key, end)| (key.to_owned(), end))
+                .into(),
+            _ => ends.iter().enumerate().map(|(i, end)| (format!("{name}{i}"), *end)).collect(),
+        };
+        for (key, end) in ends {
+            let file = scene((10, 8), end, geo(0.0));
+            put(&at(&format!("{name}-src")), &format!("{key}.tif"), &file);
+        }
+        run(&at(&format!("{name}-src")), &at(name), arrays(), 1).unwrap();
+    }
+    let merged = derived(&[&at("a"), &at("b")], &at("merged"), &plain()).unwrap();
+    assert_eq!(merged.no_statistics, None);
+    assert_eq!(statistics("merged"), statistics("both"));
+    assert_eq!(statistics("merged").unwrap().counts, [8 * (10 + 7 + 3 + 10); 2]);
+    let limit = Some(Limit::Samples(1));
+    let fewer = derived(&[&at("a")], &at("fewer"), &DeriveOptions { limit, ..plain() }).unwrap();
+    assert_eq!(fewer.no_statistics, Some(NoStatistics::OtherSamples));
+    assert_eq!(statistics("fewer"), None);
+    let of_some = derived(&[&at("fewer"), &at("b")], &at("some"), &plain()).unwrap();
+    assert_eq!(of_some.no_statistics, Some(NoStatistics::OfSome));
+
+    // An earlier release summed pixels that are nodata, too.
+    let path = at("b").join("manifest.json");
+    let manifest = Manifest::parse("m", &fs::read(&path).unwrap()).unwrap();
+    let old = manifest.statistics.clone().map(|sums| Statistics {
+        pixels: 160,
+        counts: Vec::new(),
+        ..sums
+    });
+    fs::remove_file(&path).unwrap();
+    write_manifest(&at("b"), &Manifest { statistics: old, ..manifest }).unwrap();
+    let unlike = derived(&[&at("a"), &at("b")], &at("unlike"), &plain()).unwrap();
+    assert_eq!((unlike.no_statistics, statistics("unlike")), (Some(NoStatistics::Unlike), None));
+
+    // Images as they were found have no statistics that could be lost.
+    let case = Case::new(Envelope::Shards);
+    let options = DeriveOptions { limit: Some(Limit::Samples(2)), ..plain() };
+    assert_eq!(case.derive("part", &options).no_statistics, None);
 }

@@ -10,8 +10,8 @@ use gular_bundle::{Dtype, FieldName, MadeValue, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
-    DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, Labels, OnBadInput, PlanOptions,
-    TileOptions, derive,
+    BandNames, DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, Labels, OnBadInput,
+    PlanOptions, TileOptions, derive,
 };
 
 pub(crate) fn geo(x: f64) -> Geo {
@@ -80,6 +80,194 @@ fn with_jpeg(size: (u32, u32)) -> Vec<u8> {
     }
     tiff.extend([0; 4]);
     tiff
+}
+
+/// The positions of the first directory's entries in a TIFF, and of the offset of the next directory.
+fn directory(tiff: &[u8]) -> (Vec<usize>, usize) {
+    let at = u32::from_le_bytes(tiff[4..8].try_into().unwrap()) as usize;
+    let n = usize::from(u16::from_le_bytes(tiff[at..at + 2].try_into().unwrap()));
+    ((0..n).map(|i| at + 2 + 12 * i).collect(), at + 2 + 12 * n)
+}
+
+/// Adds an overview and then a mask of one bit, as GDAL does, to a TIFF of this size.
+fn with_mask(mut tiff: Vec<u8>, size: (u32, u32), valid: impl Fn(u32, u32) -> bool) -> Vec<u8> {
+    let mut next = directory(&tiff).1;
+    for (kind, (width, height)) in [(1_u32, (2, 1)), (4, size)] {
+        let data = tiff.len() as u32;
+        for y in 0..height {
+            let bit = |x: u32| u8::from(x < width && valid(x, y)) << (7 - x % 8);
+            let byte = |x: u32| (x..x + 8).fold(0, |byte, x| byte | bit(x));
+            tiff.extend((0..width).step_by(8).map(byte));
+        }
+        let len = tiff.len() as u32 - data;
+        tiff.resize(tiff.len().next_multiple_of(2), 0);
+        let at = (tiff.len() as u32).to_le_bytes();
+        tiff[next..next + 4].copy_from_slice(&at);
+        let entries = [
+            (254_u16, kind),
+            (256, width),
+            (257, height),
+            (258, 1),
+            (259, 1),
+            (262, if kind == 4 { 4 } else { 1 }),
+            (273, data),
+            (277, 1),
+            (278, height),
+            (279, len),
+        ];
+        tiff.extend((entries.len() as u16).to_le_bytes());
+        for (tag, value) in entries {
+            tiff.extend([tag.to_le_bytes(), 4_u16.to_le_bytes()].concat());
+            tiff.extend([1_u32.to_le_bytes(), value.to_le_bytes()].concat());
+        }
+        next = tiff.len();
+        tiff.extend([0; 4]);
+    }
+    tiff
+}
+
+/// Says that the second of two bands is alpha.
+fn with_alpha(mut tiff: Vec<u8>) -> Vec<u8> {
+    let (entries, _) = directory(&tiff);
+    let extra = entries.into_iter().find(|at| tiff[*at..*at + 2] == 338_u16.to_le_bytes());
+    let value = extra.unwrap() + 8;
+    tiff[value..value + 2].copy_from_slice(&2_u16.to_le_bytes());
+    tiff
+}
+
+fn statistics(out: &std::path::Path) -> (u64, Vec<u64>, Vec<String>) {
+    let bundle = samples(out).0;
+    let found = bundle.manifest().statistics.clone().unwrap();
+    (found.pixels, found.counts, found.sum.iter().map(|n| n.as_str().to_owned()).collect())
+}
+
+#[test]
+fn statistics_are_of_pixels_that_have_a_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let size = (16, 12);
+    let none = || Geo { nodata: None, ..geo(0.0) };
+    let packed = |name: &str, file: &[u8], tile: Option<u32>, min_valid: f64| {
+        let source = dir.path().join(name);
+        put(&source, "a.tif", file);
+        let tile = tile.map(|size| TileOptions { size, overlap: 0, min_valid });
+        let out = dir.path().join(format!("{name}-out"));
+        let report = run(&source, &out, PlanOptions { tile, ..arrays() }, 2).unwrap();
+        (statistics(&out), report.samples)
+    };
+    let sums = |sums: [i64; 2]| sums.map(|n| n.to_string()).to_vec();
+    // Columns 0 to 9, or all 16 of them, and rows 0 to 11.
+    let (some, all) = (sums([12 * 45, 10 * 66]), sums([12 * 120, 16 * 66]));
+
+    let nodata = scene(size, 10, geo(0.0));
+    assert_eq!(packed("nodata", &nodata, None, 0.0), ((0, vec![120; 2], some.clone()), 1));
+    let whole = scene(size, 16, geo(0.0));
+    assert_eq!(packed("declared", &whole, None, 0.0), ((0, vec![192; 2], all.clone()), 1));
+    let plain = scene(size, 16, none());
+    assert_eq!(packed("plain", &plain, None, 0.0), ((192, Vec::new(), all.clone()), 1));
+    let masked = with_mask(plain.clone(), size, |x, _| x < 10);
+    assert_eq!(packed("masked", &masked, None, 0.0), ((0, vec![120; 2], some.clone()), 1));
+    // Row 0 has alpha 0.
+    let alpha = with_alpha(plain.clone());
+    assert_eq!(packed("alpha", &alpha, None, 0.0), ((0, vec![176; 2], sums([11 * 120, 1056])), 1));
+
+    // What is beyond the scene is neither a pixel nor valid.
+    assert_eq!(packed("beyond", &plain, Some(20), 0.0), ((0, vec![192; 2], all.clone()), 1));
+    assert_eq!(packed("corner", &masked, Some(20), 0.0), ((0, vec![120; 2], some), 1));
+    // Of four tiles of 8 by 8 pixels, two have 16 valid pixels of 64 each.
+    assert_eq!(packed("tiles", &masked, Some(8), 0.3).1, 2);
+    assert_eq!(packed("all", &masked, Some(8), 0.25).1, 4);
+    assert_eq!(packed("rows", &alpha, Some(8), 0.9).1, 2);
+}
+
+#[test]
+fn floats_and_their_missing_values_are_summed_however_they_are_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("src");
+    for i in 0..40_u32 {
+        let out = Cursor::new(Vec::new());
+        let geo = Geo { nodata: Some(f64::NAN), ..Geo::default() };
+        let mut tiff =
+            GeoTiffWriter::new(out, (60, 50), 2, Number::F32, geo, Packing::None).unwrap();
+        let value = |p: u32| match (p % 2, p % 7) {
+            (1, 0) => f32::NAN,
+            _ => (p as f32 + 0.1) * 1e-3 * (i as f32 + 0.7),
+        };
+        let bytes: Vec<u8> = (0..60 * 50 * 2).flat_map(|p| value(p).to_le_bytes()).collect();
+        tiff.push(&bytes).unwrap();
+        put(&source, &format!("{i:02}.tif"), tiff.finish().unwrap().get_ref());
+    }
+    let plan = || PlanOptions { shard_bytes: 1 << 20, ..arrays() };
+    let digests: Vec<_> = [1, 4]
+        .into_iter()
+        .map(|jobs| run(&source, &dir.path().join(format!("{jobs}")), plan(), jobs).unwrap().digest)
+        .collect();
+    assert_eq!(digests[0], digests[1]);
+    let bundle = samples(&dir.path().join("1")).0;
+    assert_eq!(bundle.manifest().fields[0].nodata.as_ref().unwrap().as_str(), "NaN");
+    let found = bundle.manifest().statistics.clone().unwrap();
+    assert_eq!(found.counts, [40 * 3000, 40 * (3000 - 429)]);
+    let expected: f64 = (0..40)
+        .flat_map(|i| {
+            (0..6000_u32).step_by(2).map(move |p| (p as f32 + 0.1) * 1e-3 * (i as f32 + 0.7))
+        })
+        .map(f64::from)
+        .sum();
+    let sum: f64 = found.sum[0].as_str().parse().unwrap();
+    assert!((sum / expected - 1.0).abs() < 1e-12, "{sum}, not {expected}");
+}
+
+#[test]
+fn mixed_folders_keep_what_their_files_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |bands: &[&str], nodata| {
+        let bands = bands.iter().map(|name| (*name).to_owned()).collect();
+        scene((4, 3), 4, Geo { bands, nodata, ..geo(0.0) })
+    };
+    let packed = |name: &str, files: &[Vec<u8>], band_names| {
+        let source = dir.path().join(name);
+        for (i, file) in files.iter().enumerate() {
+            put(&source, &format!("{i}.tif"), file);
+        }
+        let out = dir.path().join(format!("{name}-out"));
+        let report = run(&source, &out, PlanOptions { band_names, ..arrays() }, 2);
+        report.map(|_| samples(&out))
+    };
+    let (nine, compare) = (Some(-9.0), BandNames::Compare);
+    let files = [with(&["B04", "B08"], nine), with(&["B08", "B04"], nine)];
+    let (bundle, found) = packed("order", &files, compare).unwrap();
+    let names = |bundle: &gular_bundle::Bundle| -> Vec<String> {
+        bundle.manifest().fields[0].bands.iter().map(|band| band.name.clone()).collect()
+    };
+    assert_eq!(names(&bundle), ["B04", "B08"]);
+    assert_eq!(numbers(&found["0.tif"].1[0])[..4], [0, 0, 1, 0]);
+    assert_eq!(numbers(&found["1.tif"].1[0])[..4], [0, 0, 0, 1]);
+    let (bundle, found) = packed("ignored", &files, BandNames::Ignore).unwrap();
+    assert_eq!(names(&bundle), [""; 0]);
+    assert_eq!(numbers(&found["1.tif"].1[0])[..4], [0, 0, 1, 0]);
+    let refused = |name: &str, second: &[&str], words: &str| {
+        let files = [with(&["B04", "B08"], nine), with(second, nine)];
+        let error = packed(name, &files, compare).unwrap_err().to_string();
+        assert!(error.contains("`1.tif`") && error.contains(words), "{error}");
+        assert!(packed(&format!("{name}-ignored"), &files, BandNames::Ignore).is_ok());
+    };
+    refused("others", &["B04", "B12"], "its bands are `B04`, `B12`, and those of the first array");
+    refused("unnamed", &[], "it does not name its bands");
+
+    let bands = ["B04", "B08"];
+    let files = [with(&bands, nine), with(&bands, Some(0.0)), with(&bands, None)];
+    let (bundle, found) = packed("nodata", &files, compare).unwrap();
+    let fields = &bundle.manifest().fields;
+    assert_eq!(fields[0].nodata, None);
+    assert_eq!(fields[3].name.as_str(), "image_nodata");
+    let nodata = ["0.tif", "1.tif", "2.tif"].map(|key| doubles(&found[key].1[3])[0]);
+    assert!(nodata[..2] == [-9.0, 0.0] && nodata[2].is_nan(), "{nodata:?}");
+    // Column 0 and row 0 are 0.
+    let statistics = bundle.manifest().statistics.clone().unwrap();
+    assert_eq!(statistics.counts, [12 + 9 + 12, 12 + 8 + 12]);
+    let large = [with(&bands, Some(f64::MIN))];
+    let (bundle, _) = packed("large", &large, compare).unwrap();
+    let nodata = bundle.manifest().fields[0].nodata.clone().unwrap();
+    assert_eq!(nodata.as_str(), "-1.7976931348623157e308");
 }
 
 pub(crate) fn arrays() -> PlanOptions {

@@ -292,11 +292,12 @@ fn what_is_packed_has_the_fields_of_the_whole_source() {
     let bare = Geo { crs: None, transform: None, ..geo(0.0) };
     case.put("src/3.tif", &scene((10, 8), 10, bare));
     assert_eq!(case.version("v1", "v2").0, (3, 0, 1, 0, 1));
-    // Nor would all of the source have the base's bands.
-    case.put(
-        "src/4.tif",
-        &scene((10, 8), 10, Geo { bands: vec!["x".into(), "y".into()], ..geo(0.0) }),
-    );
+    // Other bands than the base's are refused, of one file and of the first one.
+    let other = scene((10, 8), 10, Geo { bands: vec!["x".into(), "y".into()], ..geo(0.0) });
+    case.put("src/4.tif", &other);
+    let error = case.onto("v2", "no").unwrap_err().to_string();
+    assert!(error.contains("`4.tif`: its bands are `x`, `y`"), "{error}");
+    case.put("src/0.tif", &other);
     let error = case.onto("v2", "no").unwrap_err();
     let Error::UnlikeField { name, old: Some(old), new: Some(new) } = &error else {
         panic!("{error}")
@@ -304,7 +305,10 @@ fn what_is_packed_has_the_fields_of_the_whole_source() {
     assert_eq!(name, "image");
     assert_eq!(
         (old.as_str(), new.as_str()),
-        ("I16 [8, 10, 2] yxc, bands B04 B08, nodata -9", "I16 [8, 10, 2] yxc")
+        (
+            "I16 [8, 10, 2] yxc, bands B04 B08, nodata -9",
+            "I16 [8, 10, 2] yxc, bands x y, nodata -9"
+        )
     );
 
     // Wide masks of which only a narrow one is new.

@@ -8,9 +8,9 @@ use crate::derive::{compared, samples};
 use crate::support::{jpeg, options, put, run};
 use gular_bundle::{About, Bundle, Dtype, Envelope, MadeValue, OpenOptions, npy_header};
 use gular_pack::{
-    BaseReport, ConvertOptions, Error, FieldColumns, Fit, Inputs, Labels, OnBadInput, PackOptions,
-    PayloadOptions, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME, TableOptions, Target,
-    Unlabelled, convert, pack_onto,
+    BaseReport, ConvertOptions, Error, FieldColumns, Fit, Inputs, Labels, NoStatistics, OnBadInput,
+    PackOptions, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME,
+    TableOptions, Target, Unlabelled, convert, pack_onto,
 };
 
 #[test]
@@ -255,7 +255,9 @@ fn values_made_of_files_are_compared_by_the_digests_of_these() {
         assert_eq!(manifest("v2").made.get("decoder"), manifest("anew").made.get("decoder"));
         add(0, 70);
         fs::remove_file(at("src").join(format!("c1/1.{extension}"))).unwrap();
-        assert_eq!(counts(&onto("v2", "v3", plan.clone()).unwrap()), (5, 1, 0, 1, 1));
+        let report = onto("v2", "v3", plan.clone()).unwrap();
+        assert_eq!(counts(&report), (5, 1, 0, 1, 1));
+        assert_eq!(report.bundle.unwrap().no_statistics, Some(NoStatistics::OtherSamples));
         fs::remove_dir_all(at("anew")).unwrap();
         run(&at("src"), &at("anew"), plan.clone(), 1).unwrap();
         assert_eq!(samples(&at("v3")), samples(&at("anew")));

@@ -131,9 +131,11 @@ class DataLoader:
     :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
         the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
     :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
-    :param normalise: ``"imagenet"``, ``"bundle"`` (by the statistics in its manifest),
-        ``"scaled"`` (0 to 1 and nothing else), or ``(mean, std)`` or ``(mean, std, scale)``:
-        value / scale, less mean, divided by std.
+    :param normalise: ``"imagenet"``, ``"bundle"`` (by the statistics in its manifest, those of
+        ``bands``), ``"scaled"`` (0 to 1 and nothing else), or ``(mean, std)`` or
+        ``(mean, std, scale)``: value / scale, less mean, divided by std. Unless given, 8-bit
+        colour and grey take ``"imagenet"`` and others ``"bundle"``, which ``stats()["fitted"]``
+        says; without statistics in the manifest they are an error.
     :param bands: Channels to take, by number from 0, in any order: one of grey pictures unless
         given, else all.
     :param axes: What the axes of images that are arrays mean, such as ``"cyx"``, for a bundle that
@@ -208,7 +210,7 @@ class DataLoader:
         cutmix: Optional[float] = None,
         numbers: str = "f32",
         layout: str = "NCHW",
-        normalise: Union[str, Sequence[Any]] = "imagenet",
+        normalise: Union[None, str, Sequence[Any]] = None,
         bands: Optional[Sequence[int]] = None,
         axes: Optional[str] = None,
         mask_fill: Optional[int] = None,

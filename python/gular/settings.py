@@ -170,8 +170,8 @@ def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int,
     return transform._json()
 
 
-def _normalise(normalise: Union[str, Sequence[Any]]) -> Any:
-    if isinstance(normalise, str):
+def _normalise(normalise: Union[None, str, Sequence[Any]]) -> Any:
+    if normalise is None or isinstance(normalise, str):
         return normalise
     parts = list(normalise) if isinstance(normalise, (tuple, list)) else []
     if len(parts) not in (2, 3):

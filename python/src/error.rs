@@ -67,6 +67,14 @@ fn hint(error: &Error) -> Option<String> {
                         folder of images";
             Some(hint.to_owned())
         }
+        Error::Option { option: "normalise", .. } => {
+            let hint = "choose `normalise=(mean, std)` or `normalise=(mean, std, scale)`, with a \
+                        number per channel or one for all; `normalise=\"scaled\"`, which divides \
+                        `u8` by 255 and `u16` by 65535; `normalise=\"bundle\"`, if its manifest has \
+                        statistics; `normalise=\"imagenet\"`, for three channels or grey; or \
+                        `numbers=\"stored\"`";
+            Some(hint.to_owned())
+        }
         error => error.hint(),
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gular_runtime::order::{LoaderState, Tally};
 use gular_runtime::{
-    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Turns, Watch,
-    has_splits, open_bundle,
+    Bundle, Env, Error, LoaderOptions, Mix, Phase, Predicate, Ranks, Turns, Watch, has_splits,
+    open_bundle,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -177,7 +177,7 @@ impl Loader {
         let (stats, fitted, repaired) = detached(py, || {
             let loader = lock(loader);
             let repaired: BTreeMap<_, _> = loader.bundle().mended().into_iter().collect();
-            (loader.stats(), loader.options().fitted.clone(), repaired)
+            (loader.stats(), loader.fitted(), repaired)
         });
         let seconds = |phase| stats.of(phase).as_secs_f64();
         let stats = json!({
@@ -251,8 +251,7 @@ impl Settings {
         has_splits(bundle.manifest(), &[self.split])?;
         let asked = self.asked(only.is_some());
         let only = only.or_else(|| asked.keys.as_ref().map(Keys::predicate));
-        let statistics = || Normalise::of_manifest(bundle.manifest());
-        let options = self.loader(&env, only, statistics)?;
+        let options = self.loader(&env, only)?;
         Ok(Prepared { bundle, options, waits, asked })
     }
 }

@@ -8,7 +8,7 @@ use gular_runtime::augment::Blend;
 use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     AxisOrder, Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold,
-    JpegBackend, Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions,
+    JpegBackend, Limits, LoaderOptions, Normalise, NormaliseBy, Numbers, OnBadSample, OpenOptions,
     OrientationPolicy, Predicate, Scaling, Select, Size, Split, Transform, Unchosen, UnknownLabels,
     available_cores,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     cutmix: Option<f64>,
     numbers: NumberKind,
     layout: Layout,
-    normalise: Scale,
+    normalise: Option<Scale>,
     depth: Option<Bits>,
     bands: Option<Vec<usize>>,
     axes: Option<gular_runtime::Axes>,
@@ -226,24 +226,15 @@ impl Settings {
 
     /// # Errors
     /// [`Error::Option`] for what [`gular_runtime::Loader::new`] cannot see.
-    pub(crate) fn loader(
-        self,
-        env: &Env,
-        only: Option<Predicate>,
-        normalise: impl FnOnce() -> Option<Normalise>,
-    ) -> Result<LoaderOptions, Error> {
+    pub(crate) fn loader(self, env: &Env, only: Option<Predicate>) -> Result<LoaderOptions, Error> {
         let base = LoaderOptions::new(self.split);
         let fail = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
         let normalise = match self.normalise {
-            Scale::Imagenet => Normalise::default(),
-            Scale::Scaled => Normalise::scaled(),
-            Scale::By { scale, mean, std } => Normalise { scale, mean, std },
-            Scale::Bundle => match normalise() {
-                Some(found) => found,
-                None => {
-                    return fail("normalise", "the bundle's manifest has no statistics of pixels");
-                }
-            },
+            None => NormaliseBy::Kind,
+            Some(Scale::Imagenet) => Normalise::default().into(),
+            Some(Scale::Scaled) => Normalise::scaled().into(),
+            Some(Scale::By { scale, mean, std }) => Normalise { scale, mean, std }.into(),
+            Some(Scale::Bundle) => NormaliseBy::Bundle,
         };
         let draw = match self.draw {
             None => Draw::EachOnce,

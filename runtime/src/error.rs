@@ -95,6 +95,9 @@ impl Error {
             Self::Group(error) => error.hint(),
             #[cfg(feature = "torch")]
             Self::Torch(_) => None,
+            Self::Option { option: "normalise", .. } => Some(
+                "choose a mean and a standard deviation, `Normalise::scaled()`, `Normalise::default()`, which is ImageNet's, or numbers as they are stored",
+            ),
             Self::Option { .. }
             | Self::Tensors { .. }
             | Self::MetricName { .. }

@@ -52,8 +52,8 @@ pub use gular_transfer::{
 };
 pub use loader::{
     Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold,
-    IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers,
-    OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, Turns, Unchosen,
+    IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, NormaliseBy,
+    Numbers, OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, Turns, Unchosen,
     UnknownLabels, Values, stored_picture,
 };
 pub use main_error::MainError;

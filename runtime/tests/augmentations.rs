@@ -9,7 +9,7 @@ use gular_bundle::{Backend, Dtype, Field, FieldName, OpenOptions};
 use gular_runtime::augment::{Augment, Blend, Blended};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    AxisOrder, Bundle, CheckWhen, Error, IGNORED_LABEL, Loader, LoaderOptions, Numbers,
+    AxisOrder, Bundle, CheckWhen, Error, IGNORED_LABEL, Loader, LoaderOptions, Normalise, Numbers,
     OnBadSample, Split, Transform, UnknownLabels,
 };
 
@@ -291,6 +291,7 @@ fn of_pixels_that_were_checked_only_the_rows_in_use_are_read() {
                 let options = LoaderOptions {
                     transform,
                     numbers,
+                    normalise: Normalise::scaled().into(),
                     layout,
                     // With reading ahead, samples would be read whole.
                     read_ahead_bytes: 0,

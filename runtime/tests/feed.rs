@@ -168,7 +168,7 @@ fn other_fields_are_tensors_too_and_texts_stay_bytes() {
         let options = LoaderOptions {
             batch_size: 4,
             transform: Transform::Resize { width: 24, height: 24 },
-            normalise: gular_runtime::Normalise::scaled(),
+            normalise: gular_runtime::Normalise::scaled().into(),
             fields,
             ..LoaderOptions::new(Split::Train)
         };

@@ -7,14 +7,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, Recipe, label, make, open};
-use gular_bundle::{Dtype, Field, FieldIdx, FieldName, Row, ShardIdx};
+use gular_bundle::{
+    Decimal, Dtype, Field, FieldIdx, FieldName, Nodata, Row, ShardIdx, Statistics, write_manifest,
+};
 use gular_codec::{DecodeOptions, Decoder, Rect, Resize, encode_jpeg, encode_png};
 use gular_runtime::augment::{Augment, Pixels};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
     AxisOrder, Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions,
-    Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Scaling, Split, StopFlag, Transform,
-    UnknownLabels,
+    Normalise, NormaliseBy, Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Scaling, Split,
+    StopFlag, Transform, UnknownLabels,
 };
 
 const SIDE: u32 = 16;
@@ -622,7 +624,109 @@ fn fields_and_bands_that_are_not_there_are_named() {
     let bands = Some(vec![0, 5]);
     check(LoaderOptions { bands, ..good() }, "option `bands`: [0, 5] of 5 channels");
     let numbers = Numbers::F32;
-    check(LoaderOptions { numbers, ..good() }, "option `normalise`: it has 3 means");
+    check(
+        LoaderOptions { numbers, ..good() },
+        "option `normalise`: it was not chosen, and ImageNet's mean and standard deviation are not for 5 channels of `u16`, but for 8-bit colour or grey; the bundle's manifest has no statistics of pixels, since pixels like these",
+    );
+    let normalise = NormaliseBy::Bundle;
+    check(
+        LoaderOptions { numbers, normalise, ..good() },
+        "option `normalise`: the bundle's manifest has no statistics of pixels",
+    );
+    let normalise = Normalise::default().into();
+    check(LoaderOptions { numbers, normalise, ..good() }, "option `normalise`: it has 3 means");
+}
+
+#[test]
+fn chosen_bands_are_normalised_by_their_own_statistics() {
+    let made = many_fields();
+    let texts = |numbers: [u64; 5]| {
+        numbers.iter().map(|n| Decimal::parse(&n.to_string()).unwrap()).collect::<Vec<_>>()
+    };
+    // Means 0, 100, 200, 300 and 400; standard deviations 1, 2, 4, 8 and 16.
+    let (means, std) = ([0, 100, 200, 300, 400], [1, 2, 4, 8, 16]);
+    let squares = std::array::from_fn(|i| 10 * (means[i] * means[i] + std[i] * std[i]));
+    let mut manifest = made.bundle.manifest().clone();
+    let mut with = |statistics, nodata: Option<f64>| {
+        manifest.statistics = Some(statistics);
+        manifest.fields[0].nodata = nodata.map(Nodata::of);
+        fs::remove_file(made.dir.path().join("manifest.json")).unwrap();
+        write_manifest(made.dir.path(), &manifest).unwrap();
+        open(made.dir.path())
+    };
+    let of_all = Statistics {
+        pixels: 10,
+        counts: Vec::new(),
+        sum: texts(means.map(|mean| 10 * mean)),
+        sum_of_squares: texts(squares),
+    };
+    let transform = Transform::Resize { width: STORED.0, height: STORED.1 };
+    let plain = LoaderOptions { transform, ..options(OrderKind::Elastic) };
+    let pixels = |bundle: &Arc<Bundle>, options: LoaderOptions| {
+        let mut loader = Loader::new(Arc::clone(bundle), options).unwrap();
+        let fitted = loader.fitted();
+        let mut values = Vec::new();
+        for batch in loader.epoch(0) {
+            let batch = batch.unwrap();
+            let image = batch.field("image").unwrap();
+            let array = image.array().unwrap();
+            match array.dtype {
+                Dtype::F32 => values.extend_from_slice(array.values::<f32>().unwrap()),
+                Dtype::U16 => {
+                    values.extend(array.values::<u16>().unwrap().iter().map(|v| f32::from(*v)));
+                }
+                _ => values.extend(array.values::<u8>().unwrap().iter().map(|v| f32::from(*v))),
+            }
+        }
+        (values, fitted)
+    };
+    let bundle = with(of_all.clone(), None);
+    let numbers = Numbers::F32;
+    for bands in [Some(vec![4, 0, 1]), None] {
+        let stored = LoaderOptions { bands: bands.clone(), ..plain.clone() };
+        let (stored, none) = pixels(&bundle, stored);
+        assert_eq!(none, None);
+        let order = bands.clone().unwrap_or((0..5).collect());
+        let expected: Vec<f32> = stored
+            .iter()
+            .zip(order.iter().cycle())
+            .map(|(v, band)| (v - means[*band] as f32) / std[*band] as f32)
+            .collect();
+        for normalise in [NormaliseBy::Bundle, NormaliseBy::Kind] {
+            let is_chosen = normalise == NormaliseBy::Kind;
+            let some = LoaderOptions { bands: bands.clone(), numbers, normalise, ..plain.clone() };
+            let (found, fitted) = pixels(&bundle, some);
+            assert_eq!(found, expected, "{bands:?}");
+            let words = "pictures normalised by the mean and standard deviation of the bundle's pixels, since ImageNet's are not for 5 channels of `u16`";
+            assert_eq!(fitted.as_deref(), is_chosen.then_some(words));
+        }
+    }
+
+    // The high byte of a pixel is a 256th of it.
+    let normalise = NormaliseBy::Bundle;
+    let bands = Some(vec![2]);
+    let high = LoaderOptions { bands, depth: Depth::U8, normalise, ..plain.clone() };
+    let stored = pixels(&bundle, high.clone()).0;
+    let found = pixels(&bundle, LoaderOptions { numbers, ..high.clone() }).0;
+    for (stored, found) in stored.iter().zip(found) {
+        assert_eq!(found, (stored * 256.0 - 200.0) / 4.0);
+    }
+
+    let refused = |bundle: &Arc<Bundle>, bands, words: &str| {
+        let options = LoaderOptions { bands, numbers, ..high.clone() };
+        let error = Loader::new(Arc::clone(bundle), options).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    // Earlier releases summed nodata, too.
+    let old = with(of_all.clone(), Some(0.0));
+    refused(&old, None, "are also of pixels that are nodata");
+    let mut valid = of_all.clone().by_channel();
+    valid.counts[3] = 0;
+    let new = with(valid, Some(0.0));
+    refused(&new, None, "channel 3 of the bundle's training pixels has no values");
+    assert!(Loader::new(new, LoaderOptions { numbers, ..high.clone() }).is_ok());
+    let four = Statistics { sum: of_all.sum[..4].to_vec(), ..of_all };
+    refused(&with(four, None), None, "statistics are of 4 channels, but the images have 5");
 }
 
 /// A JPEG file with an EXIF segment that says how the picture is turned.

@@ -104,7 +104,7 @@ fn arrays_give_the_same_batches_whatever_the_order_of_their_axes() {
                 ] {
                     let mut options = options(transform);
                     (options.layout, options.numbers) = (layout, numbers);
-                    (options.bands, options.normalise) = (bands, Normalise::scaled());
+                    (options.bands, options.normalise) = (bands, Normalise::scaled().into());
                     let expected = epoch(&first.bundle, &options, "image");
                     let found = epoch(&other.bundle, &options, "image");
                     assert!(found == expected, "{dtype:?} {axes} {transform:?} {layout:?}");
@@ -168,7 +168,7 @@ fn axes_that_nobody_named_are_asked_for() {
 #[test]
 fn every_type_is_delivered_as_floats() {
     let mut options = options(TRANSFORMS[0]);
-    (options.numbers, options.normalise) = (Numbers::F32, Normalise::scaled());
+    (options.numbers, options.normalise) = (Numbers::F32, Normalise::scaled().into());
     let expected = epoch(&of_axes(Dtype::F32, "cyx").bundle, &options, "image");
     for dtype in [Dtype::U32, Dtype::I32, Dtype::I64, Dtype::F64] {
         let made = of_axes(dtype, "cyx");
@@ -281,7 +281,7 @@ fn a_second_picture_is_made_as_the_first_is() {
         for transform in TRANSFORMS {
             let mut options = options(transform);
             (options.numbers, options.layout) = (Numbers::F32, AxisOrder::Contiguous);
-            (options.normalise, options.bands) = (Normalise::scaled(), Some(vec![2, 0]));
+            (options.normalise, options.bands) = (Normalise::scaled().into(), Some(vec![2, 0]));
             options.fields = vec!["after".to_owned()];
             let first = epoch(bundle, &options, "image");
             assert!(epoch(bundle, &options, "after") == first, "{transform:?}");
@@ -289,7 +289,7 @@ fn a_second_picture_is_made_as_the_first_is() {
         let mut options = options(TRANSFORMS[0]);
         (options.fields, options.blend) =
             (vec!["after".to_owned()], Some(Blend::MixUp { alpha: 1.0 }));
-        (options.normalise, options.numbers) = (Normalise::scaled(), Numbers::F32);
+        (options.normalise, options.numbers) = (Normalise::scaled().into(), Numbers::F32);
         let refused = Loader::new(Arc::clone(bundle), options).unwrap_err();
         assert!(refused.to_string().contains("`after`"), "{refused}");
     }

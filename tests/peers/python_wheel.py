@@ -180,7 +180,7 @@ def outputs():
         ("`epochs`: expected a whole number", {"epochs": "many"}),
         ("`mixup`: nan is not a finite number", {"mixup": float("nan")}),
         ("`draw`: the weight of sample 1 is nan", {"draw": [1.0, float("nan"), 2.0]}),
-        ("`normalise`: None is not", {"normalise": None}),
+        ("`normalise`: 7 is not", {"normalise": 7}),
         ("`keys`: 'train/a.jpg' is not a list", {"keys": "train/a.jpg"}),
         ("`fields`: None is not a list", {"fields": None}),
     ]:
@@ -706,6 +706,30 @@ def defaults():
     check("pictures of several sizes are 224 pixels", shape == (2, 3, 224, 224), str(shape))
 
 
+def normalised():
+    """Only 8-bit colour and grey take ImageNet's numbers; others take those of their bands."""
+    random = np.random.default_rng(7)
+    scenes = random.integers(0, 3, (6, 4, 40, 32)).astype(np.uint16) * [[[[1]], [[50]], [[700]], [[9000]]]]
+    for dtype in ["uint16", "float32"]:
+        pathlib.Path(dtype, "train").mkdir(parents=True)
+        for i, scene in enumerate(scenes.astype(dtype)):
+            np.save(pathlib.Path(dtype, "train", f"{i}.npy"), scene)
+        run(GULAR, "pack", dtype, f"{dtype}.bundle", "--as", "arrays", "--labels", "none", "--quiet")
+        mean, std = scenes.mean((0, 2, 3)), scenes.std((0, 2, 3))
+        for bands, options in [([3, 0, 1], {"normalise": "bundle"}), ([2], {"normalise": "bundle"}), ([0, 1, 2], {})]:
+            ours = gular.DataLoader(f"{dtype}.bundle", "train", 6, shuffle=False, transform=gular.Resize(40, 32), bands=bands, **options)
+            batch = next(iter(ours))
+            order = [int(pathlib.PurePath(key).stem) for key in batch["key"]]
+            expected = ((scenes - mean[:, None, None]) / std[:, None, None])[order][:, bands]
+            off = float(np.abs(batch["image"].numpy() - expected).max())
+            check(f"bands {bands} of {dtype} have mean 0 and deviation 1", off < 1e-4, off)
+            said = ours.stats()["fitted"]
+            check("and what was not chosen is said", ("bundle's pixels" in (said or "")) == (not options), said)
+    run(GULAR, "derive", "uint16.bundle", "fewer", "--limit", "3", "--quiet")
+    check("a part of the samples has no statistics", *refused(gular.OptionError, "derived from others", lambda: gular.DataLoader("fewer", normalise="bundle")))
+    check("and nothing is taken in silence", *refused(gular.OptionError, '`normalise="scaled"`', lambda: gular.DataLoader("fewer")))
+
+
 def whole_order(images, rows):
     """Which row each image is."""
     by_bytes = {bytes(np.array(row[1:], dtype=np.uint8)): number for number, row in enumerate(rows)}
@@ -1063,6 +1087,7 @@ if __name__ == "__main__":
     masks()
     turned()
     defaults()
+    normalised()
     damaged_cache()
     datasets_across_a_fork()
     iterables()

@@ -47,8 +47,9 @@ class UNet(nn.Module):
 def train(bundle, weights):
     manifest = json.loads((pathlib.Path(bundle) / "manifest.json").read_text())
     side, _, bands = manifest["fields"][0]["shape"]
-    usual = manifest["statistics"]
-    pixels, sums, squares = usual["pixels"], *(np.array(usual[name], float) for name in ("sum", "sum_of_squares"))
+    # Over the pixels that are not nodata.
+    usual = manifest["channel_statistics"]
+    pixels, sums, squares = (np.array(usual[name], float) for name in ("counts", "sum", "sum_of_squares"))
     mean = sums / pixels
     torch.manual_seed(0)
     net = UNet(bands)

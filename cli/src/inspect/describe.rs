@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{Decimal, Digest, FieldKind, Manifest, Split, Statistics};
+use gular_bundle::{Digest, FieldKind, Manifest, Split, Statistics};
 use serde_json::{Value, json};
 
 use crate::{class_table, show};
@@ -44,11 +44,16 @@ pub(super) fn json(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
             )
         })
         .collect();
+    let statistics = manifest.statistics.as_ref();
+    let (of_all, of_valid) = (
+        statistics.filter(|found| found.counts.is_empty()),
+        statistics.filter(|found| !found.counts.is_empty()),
+    );
     json!({
         "digest": digest.to_string(), "format": "gular-bundle", "version": manifest.version(),
         "envelope": manifest.envelope, "payload": manifest.payload, "fields": manifest.fields,
         "classes": manifest.classes, "splits": splits, "made": manifest.made, "about": manifest.about,
-        "statistics": manifest.statistics,
+        "statistics": of_all, "channel_statistics": of_valid,
         "shards": manifest.shards,
     })
 }
@@ -84,7 +89,7 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         };
         let _ = writeln!(text, "field {}: {kind}", field.name);
     }
-    if let Some([mean, deviation]) = manifest.statistics.as_ref().and_then(mean_and_deviation) {
+    if let Some([mean, deviation]) = manifest.statistics.as_ref().map(mean_and_deviation) {
         let _ = writeln!(text, "pixels of train: mean {mean}, standard deviation {deviation}");
     }
     let _ = writeln!(text, "\n{:<8}{:>12}{:>12}{:>9}", "split", "samples", "bytes", "shards");
@@ -112,18 +117,17 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
     text
 }
 
-/// The mean and standard deviation of each channel, in the units of the stored pixels.
-fn mean_and_deviation(statistics: &Statistics) -> Option<[String; 2]> {
-    let n = statistics.pixels as f64;
-    let numbers = |sums: &[Decimal]| -> Option<Vec<f64>> {
-        sums.iter().map(|sum| Some(sum.as_str().parse::<f64>().ok()? / n)).collect()
+/// The mean and standard deviation of each channel, in the units of the stored pixels; `-` for a
+/// channel without a value.
+fn mean_and_deviation(statistics: &Statistics) -> [String; 2] {
+    let moments = statistics.moments();
+    let list = |which: usize| {
+        let text = |of: &Option<[f64; 2]>| {
+            of.as_ref().map_or_else(|| "-".to_owned(), |of| format!("{:.3}", of[which]))
+        };
+        moments.iter().map(text).collect::<Vec<_>>().join(" ")
     };
-    let mean = numbers(&statistics.sum)?;
-    let squares = numbers(&statistics.sum_of_squares)?;
-    let deviation = squares.iter().zip(&mean).map(|(s, m)| (s - m * m).max(0.0).sqrt());
-    let list =
-        |values: Vec<f64>| values.iter().map(|v| format!("{v:.3}")).collect::<Vec<_>>().join(" ");
-    Some([list(mean.clone()), list(deviation.collect())])
+    [list(0), list(1)]
 }
 
 fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>) {

@@ -127,7 +127,7 @@ fn half(bits: u16) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use gular_bundle::{Axes, Decimal, FieldName};
+    use gular_bundle::{Axes, Decimal, FieldName, Nodata};
 
     use super::*;
 
@@ -198,7 +198,7 @@ mod tests {
         }
         assert!(half(0x7e00).is_nan() && half(0xfc00) == f64::NEG_INFINITY);
         let missing = Field {
-            nodata: Decimal::parse("-9999"),
+            nodata: Nodata::parse("-9999"),
             ..Field::fixed(FieldName::image(), Dtype::I16, vec![1, 3])
         };
         let values = [-9999_i16, 0, 10].map(i16::to_le_bytes).concat();

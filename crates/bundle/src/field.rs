@@ -9,6 +9,8 @@ use crate::{Axes, Dtype};
 const IMAGE: &str = "image";
 const LABEL: &str = "label";
 const MASK: &str = "mask";
+/// The value of each image that means "nothing was measured here", where they differ.
+pub(crate) const IMAGE_NODATA: &str = "image_nodata";
 
 /// One named part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +29,7 @@ pub struct Field {
     /// Spectral bands, in the order of axis `c`.
     pub bands: Vec<Band>,
     /// The value that means "nothing was measured here".
-    pub nodata: Option<Decimal>,
+    pub nodata: Option<Nodata>,
     /// Coordinate reference system, such as `EPSG:32632`.
     pub crs: Option<String>,
     /// Affine transform from pixel to CRS, the six numbers of GDAL's order.
@@ -71,6 +73,8 @@ struct FieldLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nodata: Option<Decimal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodata_float: Option<NodataFloat>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     crs: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transform: Option<[Decimal; 6]>,
@@ -88,7 +92,7 @@ impl TryFrom<FieldLine> for Field {
 
     fn try_from(line: FieldLine) -> Result<Self, String> {
         let FieldLine { name, kind, dtype, shape, media_types, axes, grid, bands, .. } = line;
-        let FieldLine { nodata, crs, transform, .. } = line;
+        let FieldLine { nodata, nodata_float, crs, transform, .. } = line;
         let missing = |kind, member| format!("field `{name}` of kind `{kind}` has no `{member}`");
         let kind = match kind {
             KindName::Fixed => FieldKind::Fixed {
@@ -98,6 +102,15 @@ impl TryFrom<FieldLine> for Field {
             KindName::Bytes => FieldKind::Bytes {
                 media_types: media_types.ok_or_else(|| missing("bytes", "media_types"))?,
             },
+        };
+        let nodata = match (nodata, nodata_float) {
+            (Some(_), Some(_)) => {
+                return Err(format!(
+                    "field `{name}` has both `nodata` and `nodata_float`, expected one"
+                ));
+            }
+            (Some(Decimal(text)), None) | (None, Some(NodataFloat(text))) => Some(Nodata(text)),
+            (None, None) => None,
         };
         Ok(Self { name, kind, axes, grid, bands, nodata, crs, transform })
     }
@@ -110,7 +123,28 @@ impl From<Field> for FieldLine {
             FieldKind::Fixed { dtype, shape } => (KindName::Fixed, Some(dtype), Some(shape), None),
             FieldKind::Bytes { media_types } => (KindName::Bytes, None, None, Some(media_types)),
         };
-        Self { name, kind, dtype, shape, media_types, axes, grid, bands, nodata, crs, transform }
+        // Readers that do not know `nodata_float` refuse other numbers in `nodata`.
+        let (nodata, nodata_float) = match nodata {
+            None => (None, None),
+            Some(Nodata(text)) => match Decimal::parse(&text) {
+                Some(decimal) => (Some(decimal), None),
+                None => (None, Some(NodataFloat(text))),
+            },
+        };
+        Self {
+            name,
+            kind,
+            dtype,
+            shape,
+            media_types,
+            axes,
+            grid,
+            bands,
+            nodata,
+            nodata_float,
+            crs,
+            transform,
+        }
     }
 }
 
@@ -332,9 +366,112 @@ impl From<Decimal> for String {
     }
 }
 
+/// A number that means "nothing was measured here", as text: a [`Decimal`], or one that decimals
+/// cannot represent: `NaN`, `inf`, `-inf`, or with an exponent, such as `-1.7e308`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nodata(String);
+
+impl Nodata {
+    /// Checks `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let decimal = Decimal::parse(text).map(|Decimal(text)| text);
+        decimal.or_else(|| NodataFloat::parse(text).map(|NodataFloat(text)| text)).map(Self)
+    }
+
+    /// Returns the shortest text of a number: with an exponent only if it takes more than the 64
+    /// bytes of a decimal without.
+    #[must_use]
+    pub fn of(value: f64) -> Self {
+        let text = value.to_string();
+        let is_decimal = Decimal::parse(&text).is_some();
+        Self(if value.is_finite() && !is_decimal { format!("{value:e}") } else { text })
+    }
+
+    /// The number as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the nearest `f64`.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        self.0.parse().unwrap_or(f64::NAN)
+    }
+}
+
+/// A [`Nodata`] that is no decimal.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+struct NodataFloat(String);
+
+impl NodataFloat {
+    fn parse(text: &str) -> Option<Self> {
+        let with_exponent = || {
+            let (number, exponent) = text.split_once('e')?;
+            let digits = exponent.strip_prefix('-').unwrap_or(exponent);
+            let whole = (1..=3).contains(&digits.len()) && !digits.contains('.');
+            let value: f64 = text.parse().ok()?;
+            (whole && Decimal::parse(number).is_some() && Decimal::parse(digits).is_some())
+                .then_some(value)
+        };
+        let ok = matches!(text, "NaN" | "inf" | "-inf")
+            || (text.len() <= 64 && with_exponent().is_some_and(f64::is_finite));
+        ok.then(|| Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for NodataFloat {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| {
+            format!(
+                "`{}` is not `NaN`, `inf`, `-inf` or a number with an exponent",
+                text.escape_debug()
+            )
+        })
+    }
+}
+
+impl From<NodataFloat> for String {
+    fn from(number: NodataFloat) -> Self {
+        number.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodata_is_any_number_and_decimals_are_written_as_before() {
+        let lowest = -340_282_346_638_528_860_000_000_000_000_000_000_000.0;
+        for (value, text, member) in [
+            (-9999.0, "-9999", "nodata"),
+            (0.5, "0.5", "nodata"),
+            (lowest, "-340282346638528860000000000000000000000", "nodata"),
+            (f64::MIN, "-1.7976931348623157e308", "nodata_float"),
+            (1e-80, "1e-80", "nodata_float"),
+            (f64::NAN, "NaN", "nodata_float"),
+            (f64::NEG_INFINITY, "-inf", "nodata_float"),
+        ] {
+            let nodata = Nodata::of(value);
+            assert_eq!((nodata.as_str(), Nodata::parse(text)), (text, Some(nodata.clone())));
+            assert!(nodata.value() == value || value.is_nan());
+            let mut field = Field::fixed(FieldName::image(), Dtype::F32, vec![2]);
+            field.nodata = Some(nodata);
+            let json = serde_json::to_string(&field).unwrap();
+            assert!(json.contains(&format!("\"{member}\":\"{text}\"")), "{json}");
+            assert_eq!(serde_json::from_str::<Field>(&json).unwrap(), field);
+        }
+        for bad in ["", "nan", "infinity", "1e", "e3", "1e3.5", "1e999", "1e0003", "1e3e3"] {
+            assert_eq!(Nodata::parse(bad), None, "{bad}");
+        }
+        let both = r#"{"name":"a","kind":"fixed","dtype":"u8","shape":[],"nodata":"1","nodata_float":"NaN"}"#;
+        assert!(serde_json::from_str::<Field>(both).unwrap_err().to_string().contains("both"));
+    }
 
     #[test]
     fn names_follow_the_rule() {

@@ -59,7 +59,7 @@ pub use envelope::{
 #[cfg(feature = "foreign")]
 pub use envelope::{Cells, ParquetTable};
 pub use error::{Error, SampleFault};
-pub use field::{Band, Decimal, Field, FieldKind, FieldName};
+pub use field::{Band, Decimal, Field, FieldKind, FieldName, Nodata};
 pub use filter::{Facts, Filter, FilterError};
 pub use index::Index;
 pub use local_files::{data_folder, stored_file};

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Axes, BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
 
 pub use about::{About, MadeValue, Statistics};
+use about::{OfAll, OfValid};
 pub use entry::{FileEntry, ShardEntry};
 
 /// The file name of a manifest.
@@ -52,7 +53,7 @@ pub struct Manifest {
     pub made: BTreeMap<String, MadeValue>,
     /// What people should know about the dataset.
     pub about: About,
-    /// Exact sums over decoded pixels, when they were decoded.
+    /// Sums over decoded pixels, when they were decoded.
     pub statistics: Option<Statistics>,
     /// All shards, ordered by split, then as in the plan.
     pub shards: Vec<ShardEntry>,
@@ -155,7 +156,9 @@ struct Body {
     #[serde(default)]
     about: About,
     #[serde(default)]
-    statistics: Option<Statistics>,
+    statistics: Option<OfAll>,
+    #[serde(default)]
+    channel_statistics: Option<OfValid>,
     shards: Vec<ShardEntry>,
 }
 
@@ -208,6 +211,13 @@ impl Manifest {
             return Err(Error::malformed(path, "its version is 0, expected 1 or more"));
         }
         let b: Body = json_of(path, bytes)?;
+        let statistics = match (b.statistics, b.channel_statistics) {
+            (Some(_), Some(_)) => {
+                let reason = "it has both `statistics` and `channel_statistics`, expected one";
+                return Err(Error::malformed(path, reason));
+            }
+            (of_all, of_valid) => of_all.map(Into::into).or(of_valid.map(Into::into)),
+        };
         let manifest = Self {
             envelope: b.envelope,
             payload: b.payload,
@@ -215,7 +225,7 @@ impl Manifest {
             classes: b.classes,
             made: b.made,
             about: b.about,
-            statistics: b.statistics,
+            statistics,
             shards: b.shards,
         };
         if head.version == 1 && manifest.is_derived() {
@@ -248,7 +258,9 @@ impl Manifest {
             member("about", json(&self.about));
         }
         if let Some(statistics) = &self.statistics {
-            member("statistics", json(statistics));
+            let of_all = statistics.counts.is_empty();
+            let name = if of_all { "statistics" } else { "channel_statistics" };
+            member(name, json(statistics));
         }
         let shards: Vec<String> = self.shards.iter().map(json).collect();
         member("shards", format!("[\n{}\n]}}\n", shards.join(",\n")));
@@ -321,6 +333,13 @@ impl Manifest {
         self.fields.iter().position(Field::is_image).map(FieldIdx)
     }
 
+    /// Whether the sums in [`Manifest::statistics`] are also over pixels that have no value; see
+    /// [`Statistics::sum_nodata`].
+    #[must_use]
+    pub fn sums_nodata(&self) -> bool {
+        self.statistics.as_ref().is_some_and(|found| found.sum_nodata(&self.fields))
+    }
+
     /// Whether samples have a class, field `label`.
     #[must_use]
     pub fn has_labels(&self) -> bool {
@@ -329,7 +348,11 @@ impl Manifest {
 
     /// Returns the first broken rule, in words.
     fn fault(&self) -> Option<String> {
-        self.field_fault().or_else(|| self.class_fault()).or_else(|| self.shard_fault())
+        let statistics = self.statistics.as_ref().and_then(Statistics::fault);
+        self.field_fault()
+            .or_else(|| self.class_fault())
+            .or_else(|| self.shard_fault())
+            .or(statistics)
     }
 
     fn field_fault(&self) -> Option<String> {
@@ -477,7 +500,7 @@ fn json<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::FieldName;
+    use crate::{Decimal, FieldName};
 
     pub(crate) fn example() -> Manifest {
         let file = |name: &str, bytes| FileEntry {
@@ -522,6 +545,46 @@ pub(crate) mod tests {
         assert!(longest.unwrap() <= 350, "{longest:?}");
         assert_eq!(text.lines().filter(|l| l.starts_with("{\"split\"")).count(), 3);
         serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    }
+
+    #[test]
+    fn sums_over_valid_pixels_are_a_member_that_earlier_readers_ignore() {
+        let texts =
+            |texts: &[&str]| texts.iter().map(|text| Decimal::parse(text).unwrap()).collect();
+        let sums = Statistics {
+            pixels: 0,
+            counts: vec![4, 0, 2],
+            sum: texts(&["40", "0", "-2.5"]),
+            sum_of_squares: texts(&["500", "0", "4"]),
+        };
+        assert_eq!(sums.moments(), [Some([10.0, 5.0]), None, Some([-1.25, 0.4375_f64.sqrt()])]);
+        let of_all = Statistics { pixels: 4, counts: Vec::new(), ..sums.clone() };
+        assert_eq!((of_all.count(2), sums.count(2)), (4, 2));
+        let mut manifest = example();
+        for (statistics, member) in [
+            (of_all, "\n\"statistics\":{\"pixels\":4,\"sum\":[\"40\","),
+            (sums, "\n\"channel_statistics\":{\"counts\":[4,0,2],\"sum\":[\"40\","),
+        ] {
+            manifest.statistics = Some(statistics);
+            let bytes = manifest.to_bytes();
+            assert_eq!(Manifest::parse("m", &bytes).unwrap(), manifest);
+            assert!(String::from_utf8(bytes).unwrap().contains(member));
+            manifest.fields[0].nodata = Some(crate::Nodata::of(f64::NAN));
+            assert_eq!(manifest.sums_nodata(), member.contains("pixels"));
+        }
+        let text = String::from_utf8(manifest.to_bytes()).unwrap();
+        for (from, to, word) in [
+            ("[4,0,2]", "[4,0]", "2 counts, 3 sums"),
+            ("{\"counts\":[4,0,2],", "{", "missing field `counts`"),
+            (
+                "\"shards\":[",
+                "\"statistics\":{\"pixels\":1,\"sum\":[],\"sum_of_squares\":[]},\"shards\":[",
+                "both `statistics` and `channel_statistics`",
+            ),
+        ] {
+            let error = Manifest::parse("m", text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(word), "{from} -> {to}: {error}");
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     About, Backend, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field,
-    FieldIdx, FieldName, MadeValue, Manifest, OpenOptions, Payload, ReadAt, Row, ShardEntry,
-    ShardSpec, ShardWriter, Split, View, rebuild_index, write_manifest,
+    FieldIdx, FieldName, MadeValue, Manifest, Nodata, OpenOptions, Payload, ReadAt, Row,
+    ShardEntry, ShardSpec, ShardWriter, Split, View, rebuild_index, write_manifest,
 };
 
 /// The bundle digest in every envelope.
@@ -37,7 +37,7 @@ fn fields() -> Vec<Field> {
     let mut mask = Field::fixed(FieldName::parse("mask").unwrap(), Dtype::U16, vec![2, 3]);
     mask.bands =
         vec![Band { name: "B04".into(), wavelength_nm: Some(Decimal::parse("664.6").unwrap()) }];
-    mask.nodata = Some(Decimal::parse("-9999").unwrap());
+    mask.nodata = Some(Nodata::parse("-9999").unwrap());
     mask.crs = Some("EPSG:32632".into());
     mask.transform =
         Some(["600000", "10", "0", "5900040", "0", "-10"].map(|d| Decimal::parse(d).unwrap()));

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write as _};
 
 use gular_codec::{
     Error, Limits, Rect,
-    tiff::{Chunks, Geo, GeoTiffWriter, Number, Packing, Tiff},
+    tiff::{Chunks, Geo, GeoTiffWriter, Number, Packing, Pages, Tiff},
 };
 
 /// The kind of file that [`write`] makes.
@@ -430,4 +430,21 @@ fn damage_is_an_error_and_never_a_panic() {
             let _ = read(&mutant, None);
         }
     }
+}
+
+/// Directories may lead to each other in a circle, and to anywhere.
+#[test]
+fn a_mask_is_searched_for_in_a_bounded_number_of_directories() {
+    let file = write(&PLAIN, &pixels(&PLAIN));
+    let at = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;
+    let next = at + 2 + 12 * usize::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
+    for to in [at as u32, 3, file.len() as u32, u32::MAX] {
+        let mut circle = file.clone();
+        circle[next..next + 4].copy_from_slice(&to.to_le_bytes());
+        let limits = Limits { max_pixels: 1 << 20 };
+        let tiff = Tiff::read_pages(circle.as_slice(), &limits, Pages::First).unwrap();
+        assert!(!tiff.is_masked(), "{to}");
+    }
+    // Without the offset of a next directory, at the end of a file.
+    assert_eq!(read(&file[..next], None).unwrap().1, pixels(&PLAIN));
 }

@@ -244,7 +244,7 @@ impl FilesOf {
                     let unlike = |fault| Fault { remedy, ..fault };
                     same_size((side(grid.width), side(grid.height)), image.size).map_err(unlike)?;
                 }
-                Ok(array::values(&file, *dtype, shape, &limits, pages)?.0)
+                Ok(array::values(&file, *dtype, shape, &limits, pages)?.values)
             }
             Make::Resampled { dtype, .. } => resampled(&file, *dtype, image, decoder, pages),
             Make::Window { .. } => {

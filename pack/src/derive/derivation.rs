@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_bundle::{About, Bundle, Decimal, Digest, MadeValue, Manifest, Split, Statistics};
+use gular_bundle::{About, Bundle, Decimal, Digest, Field, MadeValue, Manifest, Split, Statistics};
 use gular_files::{sync_folder, write_file};
 
 use super::bases::{Bases, Line};
 use super::choose::Chooser;
-use super::derive_report::{DeriveReport, DeriveSplit, NamedKeys};
+use super::derive_report::{DeriveReport, DeriveSplit, NamedKeys, NoStatistics};
 use super::link::{Linked, link};
 use super::options::{DeriveOptions, Limit, Unlisted};
 use super::relabel::{NewLabels, Relabelled};
@@ -95,7 +95,7 @@ pub(super) fn derive_from(
     if lines.is_empty() {
         return Err(Error::NothingTaken { of: samples });
     }
-    let mut manifest = manifest(&joined, &all, &lines, options);
+    let (mut manifest, no_statistics) = manifest(&joined, &all, &lines, options);
     if let Some(Version { base, about, skipped, decoder }) = version {
         let skipped = MadeValue::Number(skipped.len() as u64);
         manifest.made.insert("base".to_owned(), MadeValue::Text(base.to_string()));
@@ -105,6 +105,7 @@ pub(super) fn derive_from(
     }
     let skipped = version.map_or(&[][..], |version| &version.skipped);
     let mut report = report(&joined, &manifest, &lines, samples, options);
+    report.no_statistics = no_statistics;
     report.new_classes = joined.classes.iter().skip(n_classes).take(MOST_NAMED).cloned().collect();
     report.unknown_keys = NamedKeys::of(&unknown);
     report.unused_rows = NamedKeys::of(&relabelled.unused);
@@ -148,8 +149,13 @@ fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
     check_fractions(&options.fractions)
 }
 
-/// Makes the manifest of the new bundle.
-fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOptions) -> Manifest {
+/// Makes the manifest of the new bundle, and says why it has no statistics.
+fn manifest(
+    bases: &Bases,
+    all: &[Line],
+    lines: &[NewLine],
+    options: &DeriveOptions,
+) -> (Manifest, Option<NoStatistics>) {
     let mut manifest = bases.manifest();
     manifest.shards = lines.iter().map(|line| line.entry.clone()).collect();
     let mut note = |name: &str, value: MadeValue| {
@@ -182,12 +188,19 @@ fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOpti
             note("unlisted", text("skip"));
         }
     }
-    manifest.statistics = statistics(bases, all, lines);
-    manifest
+    let found = statistics(bases, all, lines);
+    let missing = found.as_ref().err().copied();
+    manifest.statistics = found.unwrap_or_default();
+    (manifest, missing)
 }
 
-/// Sums over the pixels of split `train`, if that has all samples of the bundles' and no others.
-fn statistics(bases: &Bases, all: &[Line], lines: &[NewLine]) -> Option<Statistics> {
+/// Sums over the pixels of split `train`, if that has all samples of the bundles' and no others; or
+/// why there are none, where a bundle has some.
+fn statistics(
+    bases: &Bases,
+    all: &[Line],
+    lines: &[NewLine],
+) -> Result<Option<Statistics>, NoStatistics> {
     let of_train = |split: Split| split == Split::Train;
     let base_train: u64 = all
         .iter()
@@ -199,34 +212,56 @@ fn statistics(bases: &Bases, all: &[Line], lines: &[NewLine]) -> Option<Statisti
     let kept = train.clone().filter(|line| of_train(bases.entry(line.line).split));
     let count = |n: u64, line: &NewLine| n + line.entry.samples;
     let (train, kept) = (train.fold(0, count), kept.fold(0, count));
-    if train != base_train || kept != base_train {
-        return None;
-    }
     let with_train =
         bases.bundles().map(Bundle::manifest).filter(|m| m.n_samples(Split::Train) > 0);
+    if bases.bundles().all(|bundle| bundle.manifest().statistics.is_none()) {
+        return Ok(None);
+    }
+    if train != base_train || kept != base_train {
+        return Err(NoStatistics::OtherSamples);
+    }
     let mut sum: Option<Statistics> = None;
     for manifest in with_train {
-        let of_one = manifest.statistics.as_ref()?;
+        let Some(of_one) = &manifest.statistics else { return Err(NoStatistics::OfSome) };
         sum = Some(match sum {
             None => of_one.clone(),
-            Some(sum) => added(&sum, of_one)?,
+            Some(sum) => added(&sum, of_one, &manifest.fields).ok_or(NoStatistics::Unlike)?,
         });
     }
-    sum
+    Ok(sum)
 }
 
-/// Returns the sums of both; `None` if their channels differ.
-fn added(a: &Statistics, b: &Statistics) -> Option<Statistics> {
+/// Returns the sums of both; `None` if their channels differ, or if only one is also over pixels
+/// that are nodata.
+fn added(a: &Statistics, b: &Statistics, fields: &[Field]) -> Option<Statistics> {
+    if a.sum.len() != b.sum.len() || a.sum_nodata(fields) != b.sum_nodata(fields) {
+        return None;
+    }
+    let by_channel = !(a.counts.is_empty() && b.counts.is_empty());
+    let counts = (0..a.sum.len()).map(|channel| a.count(channel).checked_add(b.count(channel)));
+    let counts = counts.filter(|_| by_channel).collect::<Option<Vec<_>>>()?;
     let add = |a: &[Decimal], b: &[Decimal]| -> Option<Vec<Decimal>> {
-        let number = |text: &Decimal| text.as_str().parse::<u128>().ok();
-        let sum = |(a, b)| Decimal::parse(&number(a)?.checked_add(number(b)?)?.to_string());
-        (a.len() == b.len()).then(|| a.iter().zip(b).map(sum).collect())?
+        (a.len() == b.len()).then(|| a.iter().zip(b).map(sum_of).collect())?
     };
     Some(Statistics {
-        pixels: a.pixels.checked_add(b.pixels)?,
+        pixels: if by_channel { 0 } else { a.pixels.checked_add(b.pixels)? },
+        counts,
         sum: add(&a.sum, &b.sum)?,
         sum_of_squares: add(&a.sum_of_squares, &b.sum_of_squares)?,
     })
+}
+
+/// Adds exact sums exactly, and rounded ones as floats.
+fn sum_of((a, b): (&Decimal, &Decimal)) -> Option<Decimal> {
+    let exact = |text: &Decimal| text.as_str().parse::<u128>().ok();
+    let signed = |text: &Decimal| text.as_str().parse::<i128>().ok();
+    let float = |text: &Decimal| text.as_str().parse::<f64>().ok();
+    let sum = match (exact(a).zip(exact(b)), signed(a).zip(signed(b))) {
+        (Some((a, b)), _) => a.checked_add(b)?.to_string(),
+        (None, Some((a, b))) => a.checked_add(b)?.to_string(),
+        (None, None) => (float(a)? + float(b)?).to_string(),
+    };
+    Decimal::parse(&sum)
 }
 
 fn report(
@@ -269,6 +304,7 @@ fn report(
         unused_rows: None,
         unlisted: None,
         lost_classes: None,
+        no_statistics: None,
         already_done: false,
         seconds: 0.0,
     }

@@ -49,6 +49,9 @@ pub struct DeriveReport {
     /// `split/class`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_classes: Option<NamedKeys>,
+    /// Why the new bundle has no statistics of its pixels, if a base bundle has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_statistics: Option<NoStatistics>,
     /// Whether everything was done before, so that there was nothing to do.
     pub already_done: bool,
     /// Wall-clock time.
@@ -62,6 +65,33 @@ pub struct DeriveSplit {
     pub samples: u64,
     /// Number of shards that the manifest lists for the split.
     pub shards: u64,
+}
+
+/// Why a new bundle has no statistics of its pixels, although a bundle that it is derived from has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoStatistics {
+    /// Split `train` has other samples than before, and sums cannot be divided.
+    OtherSamples,
+    /// Not all of the bundles have statistics.
+    OfSome,
+    /// The sums of the bundles cannot be added up, since those of one are also over pixels that have
+    /// no value, or are of other channels.
+    Unlike,
+}
+
+impl NoStatistics {
+    /// Says it in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::OtherSamples => "split `train` has other samples than before",
+            Self::OfSome => "not all of the bundles have statistics",
+            Self::Unlike => {
+                "those of the bundles cannot be added up: some are also over pixels that are nodata, as earlier releases wrote them"
+            }
+        }
+    }
 }
 
 /// How many keys or classes, and the first few as text.

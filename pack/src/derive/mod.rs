@@ -26,6 +26,6 @@ mod relabel;
 mod views;
 
 pub use derivation::derive;
-pub use derive_report::{DeriveReport, DeriveSplit, NamedKeys};
+pub use derive_report::{DeriveReport, DeriveSplit, NamedKeys, NoStatistics};
 pub use new_version::{BaseReport, pack_onto};
 pub use options::{DeriveOptions, Limit, Unlisted};

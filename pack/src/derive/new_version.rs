@@ -154,7 +154,7 @@ pub fn pack_onto(
     if options.dry_run {
         return Ok(report(packed, skipped.len() as u64, None));
     }
-    let mut parts = Vec::new();
+    let (mut parts, mut no_statistics) = (Vec::new(), None);
     let folder = folder_of(out);
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
     // This folder is also beside the result, since relative links must lead to the same files.
@@ -164,7 +164,7 @@ pub fn pack_onto(
         let part = nearby.path().join("base");
         let some = DeriveOptions { keys: vec![kept], ..derive.clone() };
         let made = derive_from(&[base.to_owned()], &part, &some, None, &|_| {}, cancel);
-        made.map_err(|e| as_of(out, e))?;
+        no_statistics = made.map_err(|e| as_of(out, e))?.no_statistics;
         parts.push(part);
     }
     if packed.is_some() {
@@ -198,6 +198,8 @@ pub fn pack_onto(
         remove(&new)?;
     }
     let mut made = made?;
+    // What the base's part has lost is the reason why the whole has none.
+    made.no_statistics = no_statistics.or(made.no_statistics);
     let brought = bring(&new, out)?;
     made.symbolic_links = made.symbolic_links.saturating_sub(brought);
     remove(&new)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gular_bundle::{FieldKind, MadeValue, Manifest, ShardEntry};
+use gular_bundle::{FieldKind, MadeValue, Manifest, ShardEntry, Statistics};
 
 use crate::error::{BadInput, BadInputs};
 use crate::output_folder::Done;
@@ -51,6 +51,12 @@ impl Gathered {
         {
             *media_types = self.media_types.iter().cloned().collect();
         }
-        Manifest { shards: self.shards.clone(), statistics: self.sums.statistics(), ..template }
+        let (shards, statistics) = (self.shards.clone(), self.sums.statistics());
+        let mut manifest = Manifest { shards, statistics, ..template };
+        if manifest.sums_nodata() {
+            // No pixel is nodata, but readers cannot tell that.
+            manifest.statistics = manifest.statistics.map(Statistics::by_channel);
+        }
+        manifest
     }
 }

@@ -1,6 +1,6 @@
 //! Finds the pixel type of a set of images before anything is planned.
 
-use gular_bundle::{Axes, Decimal, Dtype};
+use gular_bundle::{Axes, Dtype, Nodata};
 use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
@@ -25,8 +25,10 @@ pub(crate) struct Depths {
     is_geo: bool,
     /// Whether a JPEG decoder makes the numbers of one of the arrays.
     is_jpeg: bool,
-    /// Descriptions of bands in TIFF files; at most two different ones are kept.
-    bands: Vec<(Vec<String>, Option<String>)>,
+    /// The names of the bands of the first TIFF, and its key.
+    bands: Option<(Vec<String>, String)>,
+    /// The values that mean "not measured"; two that differ are enough.
+    nodata: Vec<Option<Nodata>>,
     /// Where the arrays are on the Earth.
     grids: Grids,
 }
@@ -49,10 +51,12 @@ pub(crate) struct Common {
     pub(crate) is_geo: bool,
     /// Whether a JPEG decoder makes some of the numbers.
     pub(crate) is_jpeg: bool,
-    /// Names of the bands, if all files have the same.
+    /// Names of the bands of the first TIFF, in the order that all get.
     pub(crate) bands: Vec<String>,
     /// The value that means there is none, where all have the same.
     pub(crate) nodata: Option<String>,
+    /// Whether files differ in that value.
+    pub(crate) nodatas: bool,
 }
 
 /// Two are wrong already; more than these are not told apart.
@@ -127,12 +131,16 @@ impl Depths {
             self.arrays.push((kind, key.to_owned()));
         }
         self.is_jpeg |= start.is_jpeg;
+        let nodata = start.geo.as_ref().and_then(|geo| geo.nodata).map(Nodata::of);
+        if self.nodata.len() < MOST_KINDS && !self.nodata.contains(&nodata) {
+            self.nodata.push(nodata);
+        }
         if let Some(geo) = &start.geo {
             self.is_geo |= geo.crs.is_some() || geo.transform.is_some();
             self.grids.add(geo);
-            let bands = (geo.bands.clone(), geo.nodata.and_then(decimal));
-            if self.bands.len() < 2 && !self.bands.contains(&bands) {
-                self.bands.push(bands);
+            // Independent of the order in which the folder was listed.
+            if self.bands.as_ref().is_none_or(|(_, first)| key < first.as_str()) {
+                self.bands = Some((geo.bands.clone(), key.to_owned()));
             }
         }
         Some(start)
@@ -142,15 +150,13 @@ impl Depths {
     pub(crate) fn arrays(mut self, axes: Option<&Axes>) -> Result<Common, Error> {
         self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
         let mut arrays = self.arrays.into_iter();
-        let (bands, nodata) = match self.bands.as_slice() {
-            [(bands, nodata)] => (bands.clone(), nodata.clone()),
-            _ => (Vec::new(), None),
-        };
-        let Self { is_geo, is_jpeg, .. } = self;
+        let (nodata, nodatas) = common_nodata(&self.nodata);
+        let Self { is_geo, is_jpeg, bands, .. } = self;
+        let bands = bands.map(|(names, _)| names).unwrap_or_default();
         // If no array can be read, each gives its own error when it is packed.
         let Some((kind, first)) = arrays.next() else {
             let (dtype, shape, axes) = (Dtype::U8, Vec::new(), None);
-            return Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata });
+            return Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata, nodatas });
         };
         if let Some((other, second)) = arrays.next() {
             let of = |kind: &ArrayKind| {
@@ -166,7 +172,8 @@ impl Depths {
         }
         let ArrayKind { dtype, shape, axes: of_format } = kind;
         let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;
-        Ok(Common { dtype, shape, axes: Some(axes), is_geo, is_jpeg, bands, nodata })
+        let axes = Some(axes);
+        Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata, nodatas })
     }
 
     /// Returns the depth of all images.
@@ -202,9 +209,38 @@ pub(crate) fn array_axes(
     }
 }
 
-/// A number as a manifest writes it; `None` if it cannot.
-fn decimal(number: f64) -> Option<String> {
-    // Rust writes numbers without an exponent.
-    let text = number.to_string();
-    Decimal::parse(&text).map(|_| text)
+/// Returns the value that means "not measured" in all arrays, and whether they differ in it. NaN
+/// means it in any case, so an array that does not say so is like one that does.
+fn common_nodata(found: &[Option<Nodata>]) -> (Option<String>, bool) {
+    let is_nan = |nodata: &&Option<Nodata>| nodata.as_ref().is_some_and(|n| n.value().is_nan());
+    let (nan, others) = (found.iter().find(is_nan), found.iter().filter(|one| !is_nan(one)));
+    let text = |nodata: &Option<Nodata>| nodata.as_ref().map(|nodata| nodata.as_str().to_owned());
+    match (nan, others.collect::<Vec<_>>().as_slice()) {
+        (Some(nan), [] | [None]) => (text(nan), false),
+        (None, [one]) => (text(one), false),
+        (None, []) => (None, false),
+        _ => (None, true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodata_is_of_all_arrays_or_of_each() {
+        let check = |found: &[Option<f64>], expected: (Option<&str>, bool)| {
+            let found: Vec<_> = found.iter().map(|nodata| nodata.map(Nodata::of)).collect();
+            let (nodata, differ) = common_nodata(&found);
+            assert_eq!((nodata.as_deref(), differ), expected, "{found:?}");
+        };
+        check(&[], (None, false));
+        check(&[None], (None, false));
+        check(&[Some(-9999.0)], (Some("-9999"), false));
+        check(&[Some(f64::MIN)], (Some("-1.7976931348623157e308"), false));
+        check(&[None, Some(f64::NAN)], (Some("NaN"), false));
+        check(&[Some(f64::NAN), Some(0.0)], (None, true));
+        check(&[None, Some(0.0)], (None, true));
+        check(&[Some(0.0), Some(255.0)], (None, true));
+    }
 }

@@ -1,17 +1,17 @@
 //! The value of one image.
 
 use std::mem;
-use std::ops::RangeInclusive;
 
-use gular_bundle::{Axes, Digest, Dtype};
+use gular_bundle::{Digest, Dtype};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
 use super::{PayloadRecipe, StoredDepth};
-use crate::array;
+use crate::BandNames;
+use crate::array::{self, ArrayValues};
 use crate::error::{Fault, Remedy};
 use crate::spares::Spares;
-use crate::sums::Sums;
+use crate::sums::{Channels, Sums, Valid};
 
 /// The values of a sample that are written to a shard.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,31 +61,34 @@ pub(crate) struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The value of a picture `[height, width, channels]`, given its numbers.
-    pub(crate) fn picture(&self, bytes: Vec<u8>, geo: Option<Geo>) -> Value {
-        let PayloadRecipe::Arrays { dtype, ref shape, .. } = *self.recipe else {
-            return Value::of(bytes);
+    /// The value of an array, given its contents.
+    pub(crate) fn array(&self, array: ArrayValues) -> Result<Value, Fault> {
+        let ArrayValues { mut values, geo, valid } = array;
+        let PayloadRecipe::Arrays { dtype, ref shape, ref axes, ref bands, band_names, .. } =
+            *self.recipe
+        else {
+            return Ok(Value::of(values));
         };
-        let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
-        Value { sums, geo, ..Value::of(bytes) }
+        // A row of a table of pixels and an .npy file have no names of bands.
+        let names = geo.as_ref().map_or(&[][..], |geo| &geo.bands);
+        if band_names == BandNames::Compare {
+            values = in_order(values, dtype, names, bands)?;
+        }
+        let axes = axes.as_ref().filter(|_| self.statistics);
+        let channels = axes.and_then(|axes| Channels::of(axes, shape));
+        let nodata = geo.as_ref().and_then(|geo| geo.nodata);
+        let valid = Valid { nodata, mask: valid.as_deref() };
+        let sums = channels.map(|channels| Sums::of_array(&values, dtype, channels, valid));
+        Ok(Value { sums, geo, ..Value::of(values) })
     }
 
     /// The value of an image, given the bytes of its file, which are taken if they are the value.
     pub(crate) fn make(&self, file: &mut Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
             PayloadRecipe::Encoded | PayloadRecipe::Bytes => Ok(Value::of(mem::take(file))),
-            PayloadRecipe::Arrays { dtype, ref shape, ref axes, .. } => {
+            PayloadRecipe::Arrays { dtype, ref shape, .. } => {
                 let limits = &decoder.options().limits;
-                let (bytes, geo) = array::values(file, dtype, shape, limits, self.pages)?;
-                let planes = axes.as_ref().and_then(|axes| planes(axes, shape));
-                let (true, Some((planes, plane))) = (self.statistics, planes) else {
-                    return Ok(self.picture(bytes, geo));
-                };
-                let size = (bytes.len() / planes).max(1);
-                let sums = bytes.chunks_exact(size).map(|bytes| array_sums(bytes, dtype, &plane));
-                let sums = sums.collect::<Option<Vec<_>>>();
-                let sums = sums.map(|planes| Sums::of_planes(&planes));
-                Ok(Value { sums, ..Value::of(bytes) })
+                self.array(array::values(file, dtype, shape, limits, self.pages)?)
             }
             PayloadRecipe::Reencoded { max_side, quality, .. } => {
                 let picture = shrunk(decoder.decode(file)?, max_side)?;
@@ -135,29 +138,55 @@ impl Maker<'_> {
     }
 }
 
-/// Numbers of channels whose pixels are summed.
-const MOST_CHANNELS: RangeInclusive<usize> = 1..=256;
-
-/// The number of channels and the shape of each, in arrays whose channels come first.
-fn planes(axes: &Axes, shape: &[u64]) -> Option<(usize, [u64; 2])> {
-    let [channels, height, width] = *shape else { return None };
-    let planes = usize::try_from(channels).ok().filter(|n| MOST_CHANNELS.contains(n))?;
-    (*axes == Axes::cyx()).then_some((planes, [height, width]))
-}
-
-/// Sums over an array that is a picture of 8 or 16 bits, one per channel.
-fn array_sums(bytes: &[u8], dtype: Dtype, shape: &[u64]) -> Option<Sums> {
-    let channels = match *shape {
-        [_, _] => 1,
-        [_, _, channels] => usize::try_from(channels).ok().filter(|n| MOST_CHANNELS.contains(n))?,
-        _ => return None,
-    };
-    match dtype {
-        Dtype::U8 => Some(Sums::of_u8(bytes, channels)),
-        Dtype::U16 => Some(Sums::of_u16_le(bytes, channels)),
-        _ => None,
+/// The values of an array with its bands in the order of `wanted`, those of all arrays; `found` are
+/// the names of its own.
+fn in_order(
+    values: Vec<u8>,
+    dtype: Dtype,
+    found: &[String],
+    wanted: &[String],
+) -> Result<Vec<u8>, Fault> {
+    if found == wanted {
+        return Ok(values);
     }
+    let named = |names: &[String]| format!("`{}`", names.join("`, `"));
+    let refuse = |reason: String| {
+        Err(Fault { remedy: Remedy::IgnoreBandNames, ..Fault::new(reason, Some(BAND_HINT)) })
+    };
+    if found.is_empty() {
+        let wanted = named(wanted);
+        return refuse(format!("it does not name its bands, and the first array names {wanted}"));
+    }
+    if wanted.is_empty() {
+        let found = named(found);
+        return refuse(format!(
+            "it names its bands {found}, and the first array does not name any"
+        ));
+    }
+    let at = |name: &String| found.iter().position(|other| other == name);
+    let order: Option<Vec<usize>> = wanted.iter().map(at).collect();
+    // Each name must be there once, since the first of two equal ones would be taken twice.
+    let is_order = |order: &Vec<usize>| {
+        let mut seen = order.clone();
+        seen.sort_unstable();
+        found.len() == wanted.len() && seen.into_iter().eq(0..found.len())
+    };
+    let Some(order) = order.filter(is_order) else {
+        let (found, wanted) = (named(found), named(wanted));
+        return refuse(format!("its bands are {found}, and those of the first array {wanted}"));
+    };
+    let size = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    let mut ordered = Vec::with_capacity(values.len());
+    for pixel in values.chunks_exact(size * order.len()) {
+        for band in &order {
+            ordered
+                .extend_from_slice(pixel.get(band * size..(band + 1) * size).unwrap_or_default());
+        }
+    }
+    Ok(ordered)
 }
+
+const BAND_HINT: &str = "give all files the same names of bands, or none";
 
 fn flaw(decoder: &Decoder) -> Option<String> {
     decoder.flaw().map(ToString::to_string)
@@ -186,18 +215,34 @@ fn check_grey(channels: u8) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use gular_bundle::Axes;
     use gular_codec::DecodeOptions;
 
     use super::*;
 
+    fn recipe(dtype: Dtype, shape: Vec<u64>, bands: &[&str]) -> PayloadRecipe {
+        let bands_first = bands.is_empty();
+        let bands = bands.iter().map(|name| (*name).to_owned()).collect();
+        let (band_names, nodata, nodatas, geo) = (BandNames::Compare, None, false, false);
+        let (tile, align, decoder) = (None, None, None);
+        PayloadRecipe::Arrays {
+            dtype,
+            shape,
+            axes: Some(if bands_first { Axes::cyx() } else { Axes::yxc() }),
+            bands,
+            band_names,
+            nodata,
+            nodatas,
+            geo,
+            tile,
+            align,
+            decoder,
+        }
+    }
+
     #[test]
     fn sums_are_per_channel_wherever_the_axis_of_channels_is() {
-        let shape = vec![3, 8, 9];
-        let (bands, geo) = (Vec::new(), false);
-        let (nodata, tile, align, decoder) = (None, None, None, None);
-        let (dtype, axes) = (Dtype::U8, Some(Axes::cyx()));
-        let recipe =
-            PayloadRecipe::Arrays { dtype, shape, axes, bands, nodata, geo, tile, align, decoder };
+        let recipe = recipe(Dtype::U8, vec![3, 8, 9], &[]);
         let (spares, pages) = (Spares::new(0), Pages::AsSaid);
         let maker = Maker { recipe: &recipe, spares: &spares, statistics: true, pages };
         // Channel 0 is 1 everywhere, channel 1 is 2, channel 2 is 3.
@@ -206,7 +251,34 @@ mod tests {
         let value = maker.make(&mut file, &mut Decoder::new(DecodeOptions::default())).unwrap();
         let sums = value.sums.unwrap();
         assert_eq!((sums.pixels, sums.sum), (72, vec![72, 144, 216]));
-        assert_eq!(planes(&Axes::yxc(), &[2, 3, 5]), None, "two rows of five channels");
-        assert_eq!(planes(&Axes::cyx(), &[1, 28, 28]), Some((1, [28, 28])));
+    }
+
+    #[test]
+    fn bands_are_put_in_the_order_of_the_first_array_or_refused() {
+        let recipe = recipe(Dtype::U16, vec![1, 2, 3], &["B02", "B03", "B04"]);
+        let (spares, pages) = (Spares::new(0), Pages::AsSaid);
+        let maker = Maker { recipe: &recipe, spares: &spares, statistics: true, pages };
+        let made = |bands: &[&str], values: [u16; 6]| {
+            let bands = bands.iter().map(|name| (*name).to_owned()).collect();
+            let geo = Some(Geo { bands, nodata: Some(40.0), ..Geo::default() });
+            let values = values.into_iter().flat_map(u16::to_le_bytes).collect();
+            maker.array(ArrayValues { values, geo, valid: None })
+        };
+        let first = made(&["B02", "B03", "B04"], [2, 3, 4, 20, 30, 40]).unwrap();
+        let other = made(&["B04", "B02", "B03"], [4, 2, 3, 40, 20, 30]).unwrap();
+        assert_eq!((&first.bytes, &first.sums), (&other.bytes, &other.sums));
+        assert_eq!(first.sums.unwrap().counts, [2, 2, 1]);
+        for (bands, words) in [
+            (
+                &["B02", "B03", "B08"][..],
+                "its bands are `B02`, `B03`, `B08`, and those of the first",
+            ),
+            (&["B02", "B02", "B04"], "its bands are `B02`, `B02`, `B04`, and those of the first"),
+            (&[], "it does not name its bands, and the first array names `B02`, `B03`, `B04`"),
+        ] {
+            let refused = made(bands, [0; 6]).unwrap_err();
+            assert!(refused.reason.starts_with(words), "{refused:?}");
+            assert_eq!(refused.remedy, Remedy::IgnoreBandNames);
+        }
     }
 }

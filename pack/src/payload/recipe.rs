@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Axes, Band, Decimal, Dtype, Field, FieldName, MadeValue, Payload};
+use gular_bundle::{Axes, Band, Dtype, Field, FieldName, MadeValue, Nodata, Payload};
 use gular_codec::{Fit, JpegEncoder, Limits, jpeg_backend, read_header};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
 use crate::input::MOST_BYTES;
 use crate::source::Source;
-use crate::{Align, Error, Inputs, PlanOptions};
+use crate::{Align, BandNames, Error, Inputs, PlanOptions};
 
 /// Bytes of a picture that are read to find its size.
 pub(crate) const HEADER_BYTES: usize = 1 << 20;
@@ -19,6 +19,8 @@ pub(crate) const HEADER_BYTES: usize = 1 << 20;
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
 const CRS: &str = "image_crs";
 const TRANSFORM: &str = "image_transform";
+/// The nodata of each array, if they differ.
+const NODATA: &str = "image_nodata";
 
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
@@ -36,8 +38,13 @@ pub(crate) enum PayloadRecipe {
         axes: Option<Axes>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         bands: Vec<String>,
+        #[serde(skip_serializing_if = "BandNames::are_compared")]
+        band_names: BandNames,
         #[serde(skip_serializing_if = "Option::is_none")]
         nodata: Option<String>,
+        /// Whether the nodata value of each array becomes a field, since they differ.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        nodatas: bool,
         /// Whether the CRS and the transform of each array become fields.
         geo: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,8 +99,12 @@ impl PayloadRecipe {
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays | Inputs::Pixels { .. } => {
                 let given = options.axes.get(&FieldName::image()).and_then(Option::as_ref);
-                let Common { dtype, shape, axes, is_geo: geo, is_jpeg, bands, nodata } =
+                let Common { dtype, shape, axes, is_geo: geo, is_jpeg, mut bands, nodata, nodatas } =
                     depths.arrays(given)?;
+                let band_names = options.band_names;
+                if band_names == BandNames::Ignore {
+                    bands.clear();
+                }
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
@@ -118,7 +129,9 @@ impl PayloadRecipe {
                     shape,
                     axes,
                     bands,
+                    band_names,
                     nodata,
+                    nodatas,
                     geo,
                     tile,
                     align,
@@ -174,7 +187,7 @@ impl PayloadRecipe {
                 Field {
                     axes: axes.clone(),
                     bands: bands.iter().map(band).collect(),
-                    nodata: nodata.as_deref().and_then(Decimal::parse),
+                    nodata: nodata.as_deref().and_then(Nodata::parse),
                     ..Field::fixed(name, dtype, shape.clone())
                 }
             }
@@ -191,11 +204,12 @@ impl PayloadRecipe {
 
     /// Returns the fields that every array brings along.
     pub(crate) fn of_arrays(&self) -> Vec<Field> {
-        let Self::Arrays { geo: true, .. } = self else { return Vec::new() };
-        let (crs, transform) = (FieldName::parse(CRS), FieldName::parse(TRANSFORM));
-        let crs = crs.map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
-        let transform = transform.map(|name| Field::fixed(name, Dtype::F64, vec![6]));
-        crs.into_iter().chain(transform).collect()
+        let Self::Arrays { geo, nodatas, .. } = *self else { return Vec::new() };
+        let named = |name, is_there: bool| FieldName::parse(name).filter(|_| is_there);
+        let crs = named(CRS, geo).map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
+        let transform = named(TRANSFORM, geo).map(|name| Field::fixed(name, Dtype::F64, vec![6]));
+        let nodata = named(NODATA, nodatas).map(|name| Field::fixed(name, Dtype::F64, Vec::new()));
+        crs.into_iter().chain(transform).chain(nodata).collect()
     }
 
     /// Returns columns and rows of images that are arrays.

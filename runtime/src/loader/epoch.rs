@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use gular_bundle::{Bundle, Digest};
 
+#[cfg(feature = "torch")]
+use super::AxisOrder;
 use super::ahead::Ahead;
 use super::batch::About;
 #[cfg(feature = "cuda")]
@@ -22,9 +24,7 @@ use super::slot::Slot;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-#[cfg(feature = "torch")]
-use super::{AxisOrder, Numbers};
-use super::{Batch, Draw, LoaderOptions, OnBadSample};
+use super::{Batch, Draw, LoaderOptions, Numbers, OnBadSample};
 use crate::Error;
 use crate::order::{Draws, LoaderState, Tally};
 
@@ -144,6 +144,35 @@ impl Loader {
         let (about, ring, pool) =
             start(&options, &source, self.about.labelled, threads, &self.meters)?;
         Ok(Self { options, about, source, ring, pool, ..self })
+    }
+
+    /// Returns what was chosen by the bundle and its images, in words: by [`LoaderOptions::fitted`],
+    /// and how pixels are normalised if that is not chosen and is not usual.
+    #[must_use]
+    pub fn fitted(&self) -> Option<String> {
+        let chosen = self.options.fitted.clone();
+        let normalised =
+            self.source.normalise().filter(|_| self.options.numbers != Numbers::Stored);
+        let Some((_, Some(words))) = normalised.and_then(|found| found.as_ref().ok()) else {
+            return chosen;
+        };
+        Some(match chosen {
+            Some(chosen) => format!("{chosen}; {words}"),
+            None => format!("pictures {words}"),
+        })
+    }
+
+    /// How the images in a batch are normalised, if they are.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    #[cfg(feature = "cuda")]
+    pub(crate) fn normalise(&self) -> Result<super::Normalise, Error> {
+        match self.source.normalise() {
+            None => Ok(super::Normalise::scaled()),
+            Some(Ok((how, _))) => Ok(how.clone()),
+            Some(Err(reason)) => Err(Error::Option { option: "normalise", reason: reason.clone() }),
+        }
     }
 
     /// Type and number of channels of the images in a batch.

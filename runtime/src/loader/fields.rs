@@ -1,10 +1,10 @@
 //! How each field of a bundle appears in a batch.
 
-use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx};
+use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, Manifest};
 
 use super::boxes::{BOXES, OF_BOXES};
 use super::columns::Column;
-use super::normalise::{Normalise, Writer};
+use super::normalise::{Normalise, Normalised, Writer};
 use super::pixels::{Pixels, number_bytes};
 use super::{AxisOrder, Depth, LoaderError, LoaderOptions, Numbers};
 use crate::Error;
@@ -29,6 +29,8 @@ pub(super) struct ImageField {
     /// The form in which it stores pixels, if it is not encoded.
     pub(super) pixels: Option<Pixels>,
     pub(super) writer: Writer,
+    /// How pixels are normalised, and in words what was chosen; or why they cannot be.
+    pub(super) normalise: Result<(Normalise, Option<String>), String>,
 }
 
 #[derive(Debug)]
@@ -135,7 +137,7 @@ impl Fields {
                 None
             }
             Some((at, field)) => {
-                let image = image_field(at, field, options)?;
+                let image = image_field(at, field, options, bundle.manifest())?;
                 let fixed = Some((image.writer.dtype(), image_shape(&image, options)));
                 columns.push(Column { name: "image".into(), field: at, fixed });
                 Some(image)
@@ -220,7 +222,12 @@ fn plain_field(field: &Field) -> LoadedField {
     (OtherKind::Plain(number(&element)), fixed)
 }
 
-fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<ImageField, Error> {
+fn image_field(
+    field: FieldIdx,
+    of: &Field,
+    options: &LoaderOptions,
+    manifest: &Manifest,
+) -> Result<ImageField, Error> {
     let (pixels, stored) = match of.as_fixed() {
         None => {
             let wide = options.depth == Depth::U16;
@@ -256,24 +263,49 @@ fn image_field(field: FieldIdx, of: &Field, options: &LoaderOptions) -> Result<I
         return Err(Error::Option { option: "bands", reason });
     }
     let LoaderOptions { numbers, layout, .. } = options;
-    let normalise = options.normalise.of_channels(bands.len());
-    if *numbers != Numbers::Stored
-        && let Some(reason) = normalise.fault(bands.len())
-    {
-        return Err(Error::Option { option: "normalise", reason });
-    }
+    // What was encoded again had 8 bits when it was added up.
+    let of_bundle = of.as_fixed().map_or(Dtype::U8, |(dtype, _)| dtype);
+    let images = Normalised { manifest, stored: of_bundle, made: stored, channels, bands: &bands };
+    let normalise = options.normalise.of(images);
+    let how = match &normalise {
+        Err(reason) if *numbers != Numbers::Stored => {
+            return Err(Error::Option { option: "normalise", reason: reason.clone() });
+        }
+        // Stored numbers are not normalised.
+        Err(_) => Normalise::scaled(),
+        Ok((how, _)) => how.clone(),
+    };
     let Some(pixels) = pixels.filter(Pixels::is_series) else {
-        let writer = Writer::new(*numbers, *layout, bands, stored, &normalise);
-        return Ok(ImageField { field, pixels, writer });
+        let writer = Writer::new(*numbers, *layout, bands, stored, &how);
+        return Ok(ImageField { field, pixels, writer, normalise });
     };
     if *layout == AxisOrder::ChannelsLast {
         let reason = "images with an axis of times or depths have their bands before rows and columns, in the order [times, depths, bands, rows, columns]".into();
         return Err(Error::Option { option: "layout", reason });
     }
     let all = pixels.channels_of(&bands);
-    let normalise = normalise.repeated(all.len());
-    let writer = Writer::new(*numbers, AxisOrder::Contiguous, all, stored, &normalise);
-    Ok(ImageField { field, pixels: Some(pixels), writer })
+    let how = how.repeated(all.len());
+    let writer = Writer::new(*numbers, AxisOrder::Contiguous, all, stored, &how);
+    Ok(ImageField { field, pixels: Some(pixels), writer, normalise })
+}
+
+impl LoaderOptions {
+    /// Returns how the images of a bundle are normalised with these options, for the channels of a
+    /// batch; and in words what was chosen, if [`LoaderOptions::normalise`] leaves it open and it is
+    /// not ImageNet's mean and standard deviation.
+    ///
+    /// # Errors
+    /// [`Error::Option`], also if nothing can be chosen; [`LoaderError::NoImages`].
+    pub fn normalisation(&self, bundle: &Bundle) -> Result<(Normalise, Option<String>), Error> {
+        let manifest = bundle.manifest();
+        let image = manifest.image();
+        let Some((at, field)) = image.and_then(|at| Some((at, at.of(&manifest.fields)?))) else {
+            return Err(LoaderError::NoImages { found: "no field `image`".into() }.into());
+        };
+        let options = Self { numbers: Numbers::Stored, ..self.clone() };
+        let image = image_field(at, field, &options, manifest)?;
+        image.normalise.map_err(|reason| Error::Option { option: "normalise", reason })
+    }
 }
 
 /// The shape of an image, in the order of its memory layout.

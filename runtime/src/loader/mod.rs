@@ -56,7 +56,7 @@ pub use error::LoaderError;
 pub use fitted::Unchosen;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use mix::{Mix, MixState};
-pub use normalise::Normalise;
+pub use normalise::{Normalise, NormaliseBy};
 pub use numbers::{AxisOrder, Depth, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;

@@ -2,11 +2,123 @@
 
 use std::borrow::Cow;
 
-use gular_bundle::{Dtype, Manifest};
+use gular_bundle::{Dtype, Manifest, Payload, Split};
 use gular_codec::Sample;
 use half::{bf16, f16};
 
 use super::{AxisOrder, Numbers};
+use crate::Error;
+
+/// By which numbers pixels are normalised.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum NormaliseBy {
+    /// 8-bit pictures, in colour or grey, by ImageNet's mean and standard deviation, as networks
+    /// for pictures expect it; all others by those of the bundle's own pixels, and if it does not
+    /// have them, loading is an error.
+    #[default]
+    Kind,
+    /// By the mean and standard deviation of the bundle's own pixels: those of the chosen bands.
+    Bundle,
+    /// By these.
+    Given(Normalise),
+}
+
+impl From<Normalise> for NormaliseBy {
+    fn from(numbers: Normalise) -> Self {
+        Self::Given(numbers)
+    }
+}
+
+/// The images that are normalised.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Normalised<'a> {
+    pub(super) manifest: &'a Manifest,
+    /// The type of the pixels in the bundle.
+    pub(super) stored: Dtype,
+    /// The type of the pixels that are normalised.
+    pub(super) made: Dtype,
+    /// The number of channels in the bundle.
+    pub(super) channels: usize,
+    /// Those of a batch.
+    pub(super) bands: &'a [usize],
+}
+
+impl NormaliseBy {
+    /// Returns the numbers for such images; and in words what was chosen, if the user has chosen
+    /// nothing and it is not ImageNet's.
+    ///
+    /// # Errors
+    /// A reason why there are none.
+    pub(super) fn of(&self, images: Normalised<'_>) -> Result<(Normalise, Option<String>), String> {
+        let Normalised { made, channels, bands, .. } = images;
+        let given = |how: &Normalise| {
+            let how = how.of_channels(bands.len()).into_owned();
+            how.fault(bands.len()).map_or(Ok((how, None)), Err)
+        };
+        match self {
+            Self::Given(how) => given(how),
+            Self::Bundle => Ok((images.of_bundle()?, None)),
+            Self::Kind
+                if Normalise::suits(made, channels) && Normalise::suits(made, bands.len()) =>
+            {
+                given(&Normalise::default())
+            }
+            Self::Kind => {
+                let dtype = format!("{made:?}").to_lowercase();
+                // Colour of which two channels are taken is no colour.
+                let n = if Normalise::suits(made, channels) { bands.len() } else { channels };
+                let kind = format!("{} of `{dtype}`", counted(n, "channel"));
+                let of_bundle = images.of_bundle().map_err(|why| {
+                    format!(
+                        "it was not chosen, and ImageNet's mean and standard deviation are not for {kind}, but for 8-bit colour or grey; {why}"
+                    )
+                })?;
+                let words = format!(
+                    "normalised by the mean and standard deviation of the bundle's pixels, since ImageNet's are not for {kind}"
+                );
+                Ok((of_bundle, Some(words)))
+            }
+        }
+    }
+}
+
+impl Normalised<'_> {
+    /// The statistics of the bundle, for the channels of a batch.
+    fn of_bundle(&self) -> Result<Normalise, String> {
+        let Self { manifest, stored, made, channels, bands } = *self;
+        let all = Normalise::read(manifest)?;
+        if all.mean.len() != channels {
+            return Err(format!(
+                "the bundle's statistics are of {}, but the images have {channels}",
+                counted(all.mean.len(), "channel")
+            ));
+        }
+        // Statistics are those of the stored numbers. The high byte of 16 bits is a 256th, and 257
+        // times 8 bits are 16.
+        let scale = match (stored, made) {
+            (Dtype::U16, Dtype::U8) => 1.0 / 256.0,
+            (Dtype::U8, Dtype::U16) => 257.0,
+            _ => 1.0,
+        };
+        let pick = |of: &[f32]| bands.iter().filter_map(|band| of.get(*band).copied()).collect();
+        let how = Normalise { scale: Some(scale), mean: pick(&all.mean), std: pick(&all.std) };
+        match bands.iter().find(|band| !how_is_usable(&all, **band)) {
+            None => Ok(how),
+            Some(band) => Err(format!(
+                "channel {band} of the bundle's training pixels has no values, or all of them are equal"
+            )),
+        }
+    }
+}
+
+fn how_is_usable(all: &Normalise, band: usize) -> bool {
+    let of = |values: &[f32]| values.get(band).copied().unwrap_or(f32::NAN);
+    of(&all.mean).is_finite() && of(&all.std).is_normal()
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
 
 /// How pixels are normalised, per channel: (value / `scale` - `mean`) / `std`.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,23 +160,47 @@ impl Normalise {
         Self { scale: None, mean: vec![0.0], std: vec![1.0] }
     }
 
-    /// Normalises with the mean and standard deviation of the training pixels in the bundle's
-    /// manifest, so that these pixels get mean 0 and standard deviation 1. `None` if the manifest
-    /// has no statistics, or if all values of a channel are equal.
+    /// Whether pixels of this type, in so many channels, are of the kind that ImageNet's mean and
+    /// standard deviation are for: 8-bit colour or grey.
     #[must_use]
-    pub fn of_manifest(manifest: &Manifest) -> Option<Self> {
-        let statistics = manifest.statistics.as_ref().filter(|found| found.pixels > 0)?;
-        let n = statistics.pixels as f64;
-        let (mut mean, mut std) = (Vec::new(), Vec::new());
-        for (sum, squares) in statistics.sum.iter().zip(&statistics.sum_of_squares) {
-            let number = |text: &str| text.parse::<f64>().ok();
-            let (sum, squares) = (number(sum.as_str())?, number(squares.as_str())?);
-            let average = sum / n;
-            mean.push(average as f32);
-            std.push((squares / n - average * average).max(0.0).sqrt() as f32);
+    pub fn suits(dtype: Dtype, channels: usize) -> bool {
+        dtype == Dtype::U8 && matches!(channels, 1 | 3)
+    }
+
+    /// Normalises with the mean and standard deviation of the training pixels in the bundle's
+    /// manifest, so that these pixels get mean 0 and standard deviation 1, in all channels.
+    ///
+    /// # Errors
+    /// [`Error::Option`], which says why, if the manifest has no statistics, or if a channel has no
+    /// values or only equal ones.
+    pub fn of_manifest(manifest: &Manifest) -> Result<Self, Error> {
+        let fail = |reason: String| Error::Option { option: "normalise", reason };
+        let all = Self::read(manifest).map_err(fail)?;
+        match (0..all.mean.len()).find(|band| !how_is_usable(&all, *band)) {
+            None => Ok(all),
+            Some(band) => Err(fail(format!(
+                "channel {band} of the bundle's training pixels has no values, or all of them are equal"
+            ))),
         }
-        let usable = !mean.is_empty() && std.iter().all(|std| std.is_normal());
-        usable.then_some(Self { scale: Some(1.0), mean, std })
+    }
+
+    /// The statistics of all channels, with NaN for those that have no values.
+    fn read(manifest: &Manifest) -> Result<Self, String> {
+        let Some(statistics) = &manifest.statistics else { return Err(why_none(manifest)) };
+        if manifest.sums_nodata() {
+            return Err("the bundle's statistics are also of pixels that are nodata, since an earlier release packed it; pack it again".to_owned());
+        }
+        let (mean, std): (Vec<f32>, Vec<f32>) = statistics
+            .moments()
+            .into_iter()
+            .map(|found| {
+                found.map_or((f32::NAN, f32::NAN), |[mean, std]| (mean as f32, std as f32))
+            })
+            .unzip();
+        if mean.is_empty() {
+            return Err("the bundle's statistics have no channels".to_owned());
+        }
+        Ok(Self { scale: Some(1.0), mean, std })
     }
 
     /// Returns it for `channels` channels, of which each group in turn is normalised as all of them
@@ -100,6 +236,23 @@ impl Normalise {
         });
         [scale, of(&self.mean, 0.0), of(&self.std, 1.0)]
     }
+}
+
+/// Why a manifest has no statistics, as far as it says.
+fn why_none(manifest: &Manifest) -> String {
+    let none = "the bundle's manifest has no statistics of pixels";
+    let why = if manifest.n_samples(Split::Train) == 0 {
+        "since no sample is in split `train`"
+    } else if manifest.made.contains_key("base") {
+        "since the bundle is derived from others, and has other samples in split `train`, or they have none; pack all images into a new bundle for them"
+    } else if manifest.made.contains_key("adopted") {
+        "since the bundle was adopted, and its pixels were never added up"
+    } else if manifest.payload == Payload::Encoded {
+        "since the images are stored as files, and were not decoded when they were packed"
+    } else {
+        "since pixels like these were not added up when they were packed; pack it again for them"
+    };
+    format!("{none}, {why}")
 }
 
 /// Pixels of a picture in a thread's memory: `[height, width, channels]`.

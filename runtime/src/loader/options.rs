@@ -5,7 +5,7 @@ use std::time::Duration;
 use gular_bundle::{Axes, Field, Split};
 use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
 
-use super::{AxisOrder, Depth, Draw, Normalise, Numbers, Select, UnknownLabels};
+use super::{AxisOrder, Depth, Draw, NormaliseBy, Numbers, Select, UnknownLabels};
 use crate::augment::{Augment, Blend, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
@@ -47,7 +47,7 @@ pub struct LoaderOptions {
     /// How these numbers are laid out in memory.
     pub layout: AxisOrder,
     /// The way in which pixels become numbers, unless they stay as they are stored.
-    pub normalise: Normalise,
+    pub normalise: NormaliseBy,
     /// The samples of the split that are used.
     pub select: Select,
     /// Whether each selected sample is delivered once per epoch, or some more often. With anything
@@ -159,7 +159,7 @@ impl LoaderOptions {
             blend: None,
             numbers: Numbers::Stored,
             layout: AxisOrder::ChannelsLast,
-            normalise: Normalise::default(),
+            normalise: NormaliseBy::default(),
             select: Select::default(),
             draw: Draw::default(),
             across_epochs: split == Split::Train,

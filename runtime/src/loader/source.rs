@@ -23,7 +23,9 @@ use super::labels::{self, UNKNOWN};
 use super::pixels::{Kept, Part, PixelTools, PixelType, copy, move_mask, planes};
 use super::slot::Cell;
 use super::stats::{Meters, Phase};
-use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
+use super::{
+    Depth, IGNORED_LABEL, LoaderError, LoaderOptions, Normalise, OnBadSample, UnknownLabels,
+};
 use crate::Error;
 use crate::augment::{Affine, Augment, MaskView, PictureEdit, Placement, Transform};
 use crate::order::{KeyedRng, Visit, term};
@@ -223,6 +225,11 @@ impl Source {
     /// The field whose digests prove that a sample was delivered.
     pub(super) fn proof(&self) -> FieldIdx {
         self.fields.proof
+    }
+
+    /// Returns how images are normalised, as [`ImageField`] has it.
+    pub(super) fn normalise(&self) -> Option<&Result<(Normalise, Option<String>), String>> {
+        self.fields.image.as_ref().map(|image| &image.normalise)
     }
 
     /// Returns the bundle that is read.

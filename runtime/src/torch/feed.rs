@@ -317,7 +317,10 @@ impl fmt::Debug for FeedEpoch<'_> {
 fn converter(loader: &Loader, place: &Place, options: &FeedOptions) -> Result<Converter, Error> {
     let image = loader.image().unwrap_or((gular_bundle::Dtype::U8, 3));
     let (how, about) = ((options.numbers, options.layout), loader.options());
-    let normalise = about.normalise.of_channels(image.1);
+    let normalise = match options.numbers {
+        Numbers::Stored => crate::Normalise::scaled(),
+        _ => loader.normalise()?,
+    };
     let converter = Converter::new(how, image, &normalise, place.device())?;
     Ok(match place {
         Place::Gpu(gpu) if options.convert == Convert::Kernel => {

@@ -79,6 +79,11 @@ const RESULTS: &[(&str, Source)] = &[
                     "Any",
                     "Sums of the pixels, where they were decoded; see [the manifest](../FORMAT.md#manifest).",
                 ),
+                (
+                    "channel_statistics",
+                    "Any",
+                    "In place of `statistics`, sums of the pixels that have a value.",
+                ),
                 ("shards", "Vec<Any>", "The shards, as in [the manifest](../FORMAT.md#manifest)."),
                 ("missing_files", "Vec<String>?", "Files that are not here."),
                 ("duplicates", "Duplicates?", "Pictures that several samples have."),

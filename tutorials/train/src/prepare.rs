@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
 use gular_runtime::{
-    Bundle, BundleOptions, Digest, Env, Error, Normalise, OpenOptions, Ranks, Split, StopFlag,
-    TellWaiting, Watch, open_bundle,
+    Bundle, BundleOptions, Depth, Digest, Env, Error, LoaderOptions, Normalise, OpenOptions, Ranks,
+    Split, StopFlag, TellWaiting, Watch, open_bundle,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
@@ -127,13 +127,15 @@ pub(crate) fn meet(
     Ok(group)
 }
 
-/// Returns how pixels become numbers: for pictures by ImageNet's mean and standard deviation, as
-/// other networks do; for other bands by those of the bundle's own pixels, if it has them.
-pub(crate) fn normalise(bundle: &Bundle) -> Normalise {
-    match channels(bundle) {
-        None | Some(1 | 3) => Normalise::default(),
-        Some(_) => Normalise::of_manifest(bundle.manifest()).unwrap_or_else(Normalise::scaled),
-    }
+/// Returns how pixels become numbers: for 8-bit pictures by ImageNet's mean and standard deviation,
+/// as other networks do; for others by those of the bundle's own pixels, if it has them. If they are
+/// not ImageNet's, it says so in words.
+pub(crate) fn normalise(bundle: &Bundle, depth: Depth) -> (Normalise, Option<String>) {
+    let options = LoaderOptions { depth, ..LoaderOptions::new(Split::Train) };
+    options.normalisation(bundle).unwrap_or_else(|error| {
+        let words = format!("only divided by the largest value of their type: {error}");
+        (Normalise::scaled(), Some(words))
+    })
 }
 
 /// The channels of images that are stored as pixels.

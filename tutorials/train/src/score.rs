@@ -133,12 +133,18 @@ impl<'a> Scorer<'a> {
 
     /// Returns the normalisation of the training run, if the weights say so; else the one of a
     /// training run on this bundle.
-    fn normalise(&self) -> Normalise {
+    fn normalise(&self, depth: Depth) -> Normalise {
         // Images with other channels than the weights are for are refused, and that is said then.
         let channels = prepare::channels(&self.bundle);
         let fits = channels.is_none_or(|n| i64::try_from(n) == Ok(self.channels));
         let said = self.said.normalise.clone().filter(|_| fits);
-        said.unwrap_or_else(|| prepare::normalise(&self.bundle))
+        said.unwrap_or_else(|| {
+            let (normalise, words) = prepare::normalise(&self.bundle, depth);
+            if let Some(words) = words.filter(|_| self.ranks.rank == 0 && !self.args.data.quiet) {
+                say!("pixels are {words}");
+            }
+            normalise
+        })
     }
 
     /// Scores this rank's samples of `split`, or of a `part` of it, in batches. Every rank must
@@ -183,7 +189,7 @@ impl<'a> Scorer<'a> {
             across_epochs: false,
             unknown_labels,
             depth,
-            normalise: self.normalise(),
+            normalise: self.normalise(depth).into(),
             scaling: self.said.scaling.unwrap_or(Scaled::Reduced).into(),
             orientation: match args.data.ignore_exif || self.said.ignore_exif {
                 true => OrientationPolicy::Ignore,

@@ -324,7 +324,7 @@ fn put_statistics(dir: &Path, channels: usize, mean: u64, std: u64) {
     let manifest = Manifest::parse("manifest.json", &fs::read(&path).unwrap()).unwrap();
     let all = |n: u64| vec![Decimal::parse(&n.to_string()).unwrap(); channels];
     let (sum, sum_of_squares) = (all(100 * mean), all(100 * (std * std + mean * mean)));
-    let statistics = Some(Statistics { pixels: 100, sum, sum_of_squares });
+    let statistics = Some(Statistics { pixels: 100, counts: Vec::new(), sum, sum_of_squares });
     fs::remove_file(&path).unwrap();
     write_manifest(dir, &Manifest { statistics, ..manifest }).unwrap();
 }

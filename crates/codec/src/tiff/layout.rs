@@ -2,7 +2,7 @@
 
 use super::directory::{ByteOrder, Directory, corrupt};
 use super::geo::Geo;
-use super::{Positioned, outside, unpack};
+use super::{Positioned, outside, unpack, valid};
 use crate::{Error, Limits, Rect};
 
 /// The type of a band's numbers.
@@ -53,6 +53,10 @@ pub struct Tiff {
     pub number: Number,
     /// Where the picture is on the Earth, and what its bands are.
     pub geo: Geo,
+    /// The band of alpha, which is 0 where a pixel has no value.
+    pub(super) alpha: Option<u16>,
+    /// The file's mask, which is 0 where a pixel has no value.
+    pub(super) mask: Option<Box<Tiff>>,
     pub(super) order: ByteOrder,
     /// Bits of a stored sample.
     pub(super) bits: u8,
@@ -133,6 +137,7 @@ impl Tiff {
         let offsets = places(if tiled { 324 } else { 273 }, chunks)?;
         let lengths = places(if tiled { 325 } else { 279 }, chunks)?;
         let geo = Geo::read(of, bands)?;
+        let alpha = valid::alpha(of, bands);
         let order = of.order;
         let bits = u8::try_from(bits).unwrap_or(u8::MAX);
         let tiff = Self {
@@ -141,6 +146,8 @@ impl Tiff {
             bands,
             number,
             geo,
+            alpha,
+            mask: None,
             order,
             bits,
             compression,

@@ -27,6 +27,7 @@ mod predict;
 mod read;
 mod source;
 mod unpack;
+mod valid;
 mod write;
 
 pub use geo::Geo;

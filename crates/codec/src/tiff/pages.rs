@@ -92,7 +92,7 @@ impl Tiff {
         let header = FileHeader::read(source)?;
         let first = Directory::read(source, &header, header.first)?;
         if choice == Pages::First && !Page::of(&first, header.first)?.is_beside() {
-            return Self::of(&first, limits);
+            return Ok(Self::of(&first, limits)?.with_mask(source, &header, first.next, limits));
         }
         let all = chain(source, &header)?;
         let mut pages: Vec<Page> = all.iter().filter(|page| !page.is_beside()).copied().collect();
@@ -106,6 +106,7 @@ impl Tiff {
         };
         let directory = Directory::read(source, &header, page.at)?;
         let tiff = Self::of(&directory, limits)?;
+        let tiff = tiff.with_mask(source, &header, directory.next, limits);
         if choice == Pages::First {
             return Ok(tiff);
         }
@@ -246,6 +247,8 @@ impl Tiff {
         let too_many = || corrupt("it has too many bands");
         self.bands = of(self.bands).ok_or_else(too_many)?;
         self.planes = of(self.planes).ok_or_else(too_many)?;
+        // They are those of the first page alone.
+        (self.alpha, self.mask) = (None, None);
         // Names in the first page are those of its own bands.
         let is_whole = names.len() == usize::from(self.bands);
         self.geo.bands = if is_whole { names } else { Vec::new() };

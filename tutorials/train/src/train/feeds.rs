@@ -71,7 +71,7 @@ impl Feeds<'_> {
             n_epochs: Some(args.epochs),
             unknown_labels: args.unknown_labels.into(),
             depth: args.depth.into(),
-            normalise: (*normalise).clone(),
+            normalise: (*normalise).clone().into(),
             orientation: match args.data.ignore_exif {
                 true => OrientationPolicy::Ignore,
                 false => OrientationPolicy::Apply,

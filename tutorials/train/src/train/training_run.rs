@@ -70,7 +70,10 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         place if told => say!("computing on {place}"),
         _ => {}
     }
-    let normalise = prepare::normalise(&bundle);
+    let (normalise, chosen) = prepare::normalise(&bundle, args.depth.into());
+    if let Some(how) = chosen.filter(|_| told) {
+        say!("pixels are {how}");
+    }
     let feeds = Feeds {
         args,
         bundle: &bundle,
