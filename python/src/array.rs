@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gular_runtime::{AxisOrder, Batch, Dtype, Values};
+use gular_runtime::{Batch, Dtype, Values};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -52,7 +52,7 @@ pub(crate) enum Part {
 }
 
 /// Returns the fields of `batch`: its own memory, or copies if the loader needs that memory for the
-/// next batches. `permuted` images have their channels before rows and columns.
+/// next batches. `permuted` pictures have their channels before rows and columns.
 pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
     let lent = batch.may_be_kept();
     let batch = Arc::new(Memory::Lent(ProcessLocal::new(Box::new(batch))));
@@ -75,9 +75,10 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
                 Part::Numbers(blended_labels(of, array.bytes, array.shape))
             }
             Values::Array(array) => {
+                let is_permuted = permuted && array.channels_last;
                 let mut made =
                     column(Which::Field(name.to_owned()), array.dtype, array.shape, array.bytes);
-                if permuted && name == "image" && of.layout() == AxisOrder::ChannelsLast {
+                if is_permuted {
                     made.shape[1..].rotate_right(1);
                     made.strides[1..].rotate_right(1);
                 }

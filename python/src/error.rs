@@ -22,7 +22,13 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 /// Does the same as [`raise`], for an error about a batch of a loader, which can leave out a
 /// sample.
 pub(crate) fn raise_in_training(py: Python<'_>, error: &Error) -> PyErr {
-    let Error::Loader(LoaderError::Decode { .. } | LoaderError::FieldSize { .. }) = error else {
+    let Error::Loader(
+        LoaderError::Decode { .. }
+        | LoaderError::FieldSize { .. }
+        | LoaderError::NoBoxes { .. }
+        | LoaderError::Turned { .. },
+    ) = error
+    else {
         return raise(py, error);
     };
     let hint = "repair these images and pack again, or train without them: \
@@ -86,6 +92,7 @@ fn key(error: &Error) -> Option<&str> {
             LoaderError::Decode { key, .. }
             | LoaderError::FieldSize { key, .. }
             | LoaderError::NoBoxes { key, .. }
+            | LoaderError::Turned { key, .. }
             | LoaderError::Panicked { key, .. },
         )
         | Error::Bundle(BundleError::Label { key, .. } | BundleError::Value { key, .. }) => {
@@ -123,7 +130,12 @@ fn class(error: &Error) -> &'static str {
         }
         Error::State(_) => "StateError",
         Error::Rank(_) => "RankError",
-        Error::Loader(LoaderError::Decode { .. } | LoaderError::FieldSize { .. }) => "SampleError",
+        Error::Loader(
+            LoaderError::Decode { .. }
+            | LoaderError::FieldSize { .. }
+            | LoaderError::NoBoxes { .. }
+            | LoaderError::Turned { .. },
+        ) => "SampleError",
         Error::Loader(LoaderError::Delivered { .. } | LoaderError::Uncounted { .. }) => {
             "DeliveryError"
         }

@@ -54,7 +54,7 @@ pub use loader::{
     Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold,
     IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, NormaliseBy,
     Numbers, OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, Turns, Unchosen,
-    UnknownLabels, Values, stored_picture,
+    UnknownLabels, Values,
 };
 pub use main_error::MainError;
 pub use rank::{RankError, RankSource, Ranks, available_cores};

@@ -142,6 +142,9 @@ fn times_come_before_bands() {
     assert_eq!(shape, [2, 1, 24, 20]);
     let (_, again) = epoch(&of_axes(Dtype::F32, "ctyx").bundle, &options, "image");
     assert!(found == again);
+    // One band is not repeated for each time.
+    options.bands = None;
+    assert_eq!(epoch(&of_axes(Dtype::F32, "tyx").bundle, &options, "image").0, [2, 1, 24, 20]);
 }
 
 #[test]
@@ -184,6 +187,14 @@ fn arrays_without_rows_and_columns_are_delivered_as_they_are() {
     let made = of_axes(Dtype::I32, "tc");
     let (shape, found) = epoch(&made.bundle, &options(TRANSFORMS[0]), "image");
     assert_eq!((shape, found.len()), (vec![2, 5], 12 * 10 * 4));
+    // They are no pictures, of which bands can be chosen or two be mixed.
+    let bands = LoaderOptions { bands: Some(vec![0]), ..options(TRANSFORMS[0]) };
+    let mixed =
+        LoaderOptions { blend: Some(Blend::MixUp { alpha: 1.0 }), ..options(TRANSFORMS[0]) };
+    for (wrong, name) in [(bands, "bands"), (mixed, "blend")] {
+        let refused = Loader::new(Arc::clone(&made.bundle), wrong).unwrap_err();
+        assert!(matches!(refused, Error::Option { option, .. } if option == name), "{refused}");
+    }
 }
 
 /// Flips, turns and shifts, as augmentations do it.
@@ -278,13 +289,19 @@ fn a_second_picture_is_made_as_the_first_is() {
         &|i, _| bytes(Dtype::U16, &numbers(i, "cyx")),
     );
     for bundle in [&made.bundle, &arrays.bundle] {
-        for transform in TRANSFORMS {
+        let layouts = [AxisOrder::Contiguous, AxisOrder::ChannelsLast];
+        let augments = [None, None, None, None, Some(turned())];
+        let all = TRANSFORMS.into_iter().chain([TRANSFORMS[1]]).zip(augments);
+        for ((transform, augment), layout) in
+            all.flat_map(|one| layouts.map(|of| (one.clone(), of)))
+        {
             let mut options = options(transform);
-            (options.numbers, options.layout) = (Numbers::F32, AxisOrder::Contiguous);
-            (options.normalise, options.bands) = (Normalise::scaled().into(), Some(vec![2, 0]));
+            (options.numbers, options.layout, options.augment) = (Numbers::F32, layout, augment);
+            let how = Normalise { scale: Some(9.0), mean: vec![0.5, 0.1], std: vec![0.2, 0.3] };
+            (options.normalise, options.bands) = (how.into(), Some(vec![2, 0]));
             options.fields = vec!["after".to_owned()];
             let first = epoch(bundle, &options, "image");
-            assert!(epoch(bundle, &options, "after") == first, "{transform:?}");
+            assert!(epoch(bundle, &options, "after") == first, "{transform:?} {layout:?}");
         }
         let mut options = options(TRANSFORMS[0]);
         (options.fields, options.blend) =
@@ -333,8 +350,79 @@ fn masks_are_filled_as_they_are_told() {
     options.mask_fill = Some(-100);
     assert_eq!(fills(&options), [-100, 0]);
     options.mask_fill = Some(40_000);
-    let refused = Loader::new(Arc::clone(&made.bundle), options).unwrap_err();
-    assert!(refused.to_string().contains("40000"), "{refused}");
+    let refused = |options: LoaderOptions| {
+        let error = Loader::new(Arc::clone(&made.bundle), options).unwrap_err();
+        assert!(matches!(error, Error::Option { option: "mask_fill", .. }), "{error}");
+        error.to_string()
+    };
+    assert!(refused(options.clone()).contains("40000"));
+    options.fields.clear();
+    assert!(refused(options).contains("no mask is loaded"));
+}
+
+/// A grey PNG of 16 bits.
+fn deep(values: &[u16]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, 20, 24);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    let mut writer = encoder.write_header().unwrap();
+    let values: Vec<u8> = values.iter().flat_map(|v| v.to_be_bytes()).collect();
+    writer.write_image_data(&values).unwrap();
+    writer.finish().unwrap();
+    file
+}
+
+#[test]
+fn values_of_16_bits_beside_photographs_stay_what_they_are() {
+    let name = |name: &str| FieldName::parse(name).unwrap();
+    let encoded = |of: &str| Field::bytes(name(of), vec!["image/png".to_owned()]);
+    let depth =
+        Field { axes: Some(Axes::yx()), grid: Some(FieldName::image()), ..encoded("depth") };
+    let made = make_fields(encoded("image"), &[depth], &|i, name| match name {
+        "depth" => deep(&numbers(i, "yx")),
+        _ => {
+            let low = numbers(i, "yx").into_iter().flat_map(|v| [v as u8; 3]);
+            encode_png(&low.collect::<Vec<u8>>(), 20, 24).unwrap()
+        }
+    });
+    let mut options = options(Transform::Crop { width: 16, height: 16, padding: 0, flip: 0.5 });
+    (options.fields, options.bands) = (vec!["depth".to_owned()], Some(vec![0]));
+    let (_, image) = epoch(&made.bundle, &options, "image");
+    let (shape, depth) = epoch(&made.bundle, &options, "depth");
+    assert_eq!(shape, [16, 16]);
+    let depth = depth.chunks_exact(2).map(|v| u16::from_ne_bytes([v[0], v[1]]));
+    assert!(depth.clone().any(|v| v > 255));
+    assert!(image.iter().zip(depth).all(|(low, depth)| *low == depth as u8));
+}
+
+#[test]
+fn an_image_that_stays_turned_has_no_upright_mask() {
+    // 20 x 24 pixels, upside down.
+    let rgb = vec![7; 20 * 24 * 3];
+    let jpeg = gular_codec::encode_jpeg(&rgb, 20, 24, 90).unwrap();
+    let exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x03\0\0\0\0\0\0";
+    let segment = [&[0xff, 0xe1, 0, exif.len() as u8 + 2][..], exif].concat();
+    let turned = [&jpeg[..2], &segment, &jpeg[2..]].concat();
+    let image = Field::bytes(FieldName::image(), vec!["image/jpeg".to_owned()]);
+    let mask = field("mask", Dtype::U8, "yx");
+    let made = make_fields(image, &[mask], &|i, name| match name {
+        "mask" => vec![1; 480],
+        _ if i == 5 => turned.clone(),
+        _ => jpeg.clone(),
+    });
+    let mut options = options(TRANSFORMS[1]);
+    options.fields = vec!["mask".to_owned()];
+    assert_eq!(epoch(&made.bundle, &options, "mask").0, [16, 16]);
+    options.orientation = gular_codec::OrientationPolicy::Ignore;
+    let mut loader = Loader::new(Arc::clone(&made.bundle), options.clone()).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap();
+    assert!(error.to_string().contains("sample `05`"), "{error}");
+    assert!(error.to_string().contains("is stored turned"), "{error}");
+    // Alone it may stay as it is.
+    options.fields.clear();
+    let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+    assert!(loader.epoch(0).all(|batch| batch.is_ok()));
 }
 
 #[test]

@@ -189,7 +189,6 @@ fn from_hsv([h, s, v]: [f32; 3]) -> [f32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::augment::Affine;
     use crate::augment::vectors::{self, Case};
 
     fn change(name: &str, argument: f32, picture: &mut PictureEdit<'_>) {
@@ -216,7 +215,7 @@ mod tests {
             channels: 3,
             mask: None,
             others: Vec::new(),
-            moved: Affine::SAME,
+            steps: Vec::new(),
             sample: 0,
             key: "",
             refused: None,
@@ -262,7 +261,7 @@ mod tests {
                 channels: 3,
                 mask: None,
                 others: Vec::new(),
-                moved: Affine::SAME,
+                steps: Vec::new(),
                 sample,
                 key: "",
                 refused: None,

@@ -59,7 +59,8 @@ pub enum Pixels<'a> {
 
 /// A sample that can still be changed: its picture, in the size for the batch, and its mask.
 ///
-/// Methods that move the picture move the mask, too. Methods that are named after functions of
+/// Methods that move the picture move the mask, too, and all other fields on its pixels and its
+/// boxes: a function that moves pixels itself leaves these behind. Methods that are named after functions of
 /// torchvision have the same results; for channels of whole numbers, they may differ by 1.
 #[derive(Debug)]
 pub struct PictureEdit<'a> {
@@ -75,8 +76,8 @@ pub struct PictureEdit<'a> {
     pub mask: Option<MaskView<'a>>,
     /// The other fields that move with the picture; of planes, each is one of these.
     pub(crate) others: Vec<MaskView<'a>>,
-    /// Where the points of the picture went.
-    pub(crate) moved: Affine,
+    /// Where the points of the picture went, step by step.
+    pub(crate) steps: Vec<Affine>,
     /// The sample's number in its split.
     pub sample: u64,
     /// The sample's key.
@@ -196,7 +197,7 @@ impl PictureEdit<'_> {
 
     /// Applies `job`, which moves points by `moved`, to the picture and all that moves with it.
     fn each(&mut self, job: &mut impl Move, moved: &Affine) {
-        self.moved = self.moved.then(moved);
+        self.steps.push(*moved);
         match &mut self.pixels {
             Pixels::U8(values) => job.pixels(values, self.channels, &[]),
             Pixels::U16(values) => job.pixels(values, self.channels, &[]),
@@ -302,7 +303,7 @@ mod tests {
             channels: 2,
             mask: Some(MaskView { bytes: &mut mask, pixel: 3, fill: &[] }),
             others: Vec::new(),
-            moved: Affine::SAME,
+            steps: Vec::new(),
             sample: 0,
             key: "",
             refused: None,
@@ -359,7 +360,7 @@ mod tests {
                 channels: 2,
                 mask: None,
                 others: Vec::new(),
-                moved: Affine::SAME,
+                steps: Vec::new(),
                 sample,
                 key: "",
                 refused: None,
@@ -385,7 +386,7 @@ mod tests {
             channels: 1,
             mask: None,
             others: Vec::new(),
-            moved: Affine::SAME,
+            steps: Vec::new(),
             sample: 0,
             key: "",
             refused: None,
@@ -408,7 +409,7 @@ mod tests {
                 channels,
                 mask: None,
                 others: Vec::new(),
-                moved: Affine::SAME,
+                steps: Vec::new(),
                 sample: 0,
                 key: "",
                 refused: None,

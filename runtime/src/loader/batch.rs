@@ -92,7 +92,8 @@ impl Batch {
             let values = match memory {
                 Memory::Bytes(values) => Values::Bytes(values),
                 Memory::Rows(_) => {
-                    let none = Array { dtype: gular_bundle::Dtype::U8, shape: vec![0], bytes: &[] };
+                    let (dtype, shape) = (gular_bundle::Dtype::U8, vec![0]);
+                    let none = Array { dtype, shape, channels_last: false, bytes: &[] };
                     Values::Array(self.array(column, Some(memory)).unwrap_or(none))
                 }
             };
@@ -106,7 +107,7 @@ impl Batch {
         };
         let shape = std::iter::once(self.len()).chain(shape.iter().copied()).collect();
         let bytes = bytes.get(..self.len() * column.row_bytes()?)?;
-        Some(Array { dtype: *dtype, shape, bytes })
+        Some(Array { dtype: *dtype, shape, channels_last: column.channels_last, bytes })
     }
 
     /// The order in memory of the numbers of `image`.

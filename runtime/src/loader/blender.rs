@@ -27,13 +27,14 @@ impl Blender {
     pub(super) fn new(
         options: &LoaderOptions,
         columns: &[Column],
+        has_pictures: bool,
         moved: Option<&str>,
     ) -> Result<Option<Self>, Error> {
         let Some(blend) = options.blend else { return Ok(None) };
         let refuse = |reason: &str| Err(Error::Option { option: "blend", reason: reason.into() });
-        let image = columns.first().filter(|column| column.name == "image");
+        let image = columns.first().filter(|_| has_pictures);
         let Some((dtype, _)) = image.and_then(|image| image.fixed.as_ref()) else {
-            return refuse("there are no images");
+            return refuse("there are no pictures");
         };
         if let Some(field) = moved {
             return refuse(&format!("images are blended, and their `{field}` cannot be"));

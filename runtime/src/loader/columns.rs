@@ -10,6 +10,8 @@ pub(super) struct Column {
     pub(super) field: FieldIdx,
     /// The type and shape of a sample's numbers; `None` for bytes of any length.
     pub(super) fixed: Option<(Dtype, Vec<usize>)>,
+    /// Whether the shape ends with channels, after rows and columns.
+    pub(super) channels_last: bool,
 }
 
 impl Column {
@@ -57,6 +59,8 @@ pub struct Array<'a> {
     pub dtype: Dtype,
     /// The number of samples, then the shape of one: row-major.
     pub shape: Vec<usize>,
+    /// Whether the shape ends with channels, after rows and columns.
+    pub channels_last: bool,
     /// The numbers, in this machine's byte order.
     pub bytes: &'a [u8],
 }

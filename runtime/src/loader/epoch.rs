@@ -389,7 +389,7 @@ impl Loader {
     }
 
     /// The fields of its batches that are delivered as stored, although the image is cropped or
-    /// turned, and that may tell places on it: arrays of two axes or more, pictures, boxes.
+    /// turned, and that may tell places on it: arrays of two axes or more, and pictures.
     #[must_use]
     pub fn left_behind(&self) -> Vec<String> {
         self.source.left_behind()
@@ -586,7 +586,7 @@ fn start(
     meters: &Arc<Meters>,
 ) -> Result<(Arc<About>, Arc<BatchSlots>, Pool), Error> {
     let columns = source.columns().to_vec();
-    let blender = Blender::new(options, &columns, source.moved())?;
+    let blender = Blender::new(options, &columns, source.has_pictures(), source.moved())?;
     let about = About {
         pictured: source.has_pictures(),
         columns,

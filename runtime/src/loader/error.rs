@@ -49,6 +49,19 @@ pub enum LoaderError {
         /// (width, height) of the image, upright.
         image: (u32, u32),
     },
+    /// An image is stored turned, and is not to be turned as its EXIF orientation says, but a mask,
+    /// boxes or another field with it are those of the upright image.
+    #[error(
+        "the image of sample `{key}` (row {row} of shard `{shard}`) is stored turned, and the fields on its pixels belong to the upright image"
+    )]
+    Turned {
+        /// The sample.
+        key: String,
+        /// Its shard's file name.
+        shard: String,
+        /// Its row in the shard.
+        row: Row,
+    },
     /// The boxes of a sample, or what is said of each of them, cannot be read.
     #[error(
         "the `{field}` of sample `{key}` (row {row} of shard `{shard}`) are not what FORMAT.md says of boxes, or not as many as there are boxes"
@@ -151,6 +164,9 @@ impl LoaderError {
         Some(match self {
             Self::Decode { .. } | Self::FieldSize { .. } => {
                 "repair this image and pack again, or leave such images out of training"
+            }
+            Self::Turned { .. } => {
+                "turn pictures as their EXIF orientation says, which is the default"
             }
             Self::NoBoxes { .. } => {
                 "boxes are npy files of f64 [n, 4], and of i64 [n] for each of them: pack the bundle again"

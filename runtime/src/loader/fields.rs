@@ -1,6 +1,6 @@
 //! How each field of a bundle appears in a batch.
 
-use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, Manifest};
+use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, FieldKind, Manifest};
 
 use super::boxes::{BOXES, OF_BOXES};
 use super::columns::Column;
@@ -8,6 +8,12 @@ use super::normalise::{Normalise, Normalised, Writer};
 use super::pixels::{Pixels, number_bytes};
 use super::{AxisOrder, Depth, LoaderError, LoaderOptions, Numbers};
 use crate::Error;
+
+/// The field of the classes of pixels.
+const MASK: &str = "mask";
+
+/// The media type of npy files.
+const NPY: &str = "application/x-npy";
 
 /// The number of channels of a decoded picture, and of a batch of grey pictures.
 pub(super) const RGB: usize = 3;
@@ -59,6 +65,8 @@ pub(super) enum OtherKind {
 pub(super) struct NearestField {
     /// The form in which it stores pixels, if it is not encoded.
     pub(super) pixels: Option<Pixels>,
+    /// Whether encoded values become `u16`, and not `u8`.
+    pub(super) wide: bool,
     /// The bytes of a pixel that lies outside of what is stored.
     pub(super) fill: Vec<u8>,
     /// Whether bands come before rows and columns in a batch.
@@ -74,9 +82,10 @@ pub(super) struct InterpolatedField {
     pub(super) writer: Option<Writer>,
     /// The number of planes in a row of a batch.
     pub(super) planes: usize,
-    /// The bytes of a pixel of a plane that lies outside of what is stored: NaN, or empty for the
-    /// zeros of the image.
+    /// The bytes of a pixel, in all planes, that lies outside of what is stored.
     pub(super) fill: Vec<u8>,
+    /// Whether that is NaN, and not a zero as around the image.
+    pub(super) is_nan: bool,
 }
 
 impl OtherKind {
@@ -95,14 +104,12 @@ impl OtherKind {
     }
 
     /// The number of planes in a row of a batch, each of which has one value, or one pixel of
-    /// several values, for each pixel of the image; and the bytes of a pixel outside.
+    /// several values, for each pixel of the image; and the bytes of a pixel outside, of all planes.
     pub(super) fn planes(&self) -> (usize, &[u8]) {
         match self {
             Self::Nearest(field) => {
-                let planes = field.pixels.map_or(1, |pixels| pixels.channels);
-                let planes = if field.planes { planes } else { 1 };
-                let fill = field.fill.get(..field.fill.len() / planes.max(1)).unwrap_or_default();
-                (planes, fill)
+                let planes = field.pixels.filter(|_| field.planes);
+                (planes.map_or(1, |pixels| pixels.channels), &field.fill)
             }
             Self::Interpolated(field) => (field.planes, &field.fill),
             Self::Boxes | Self::OfBoxes | Self::Plain(_) => (1, &[]),
@@ -115,6 +122,11 @@ impl Fields {
     pub(super) fn loaded(&self) -> impl Iterator<Item = FieldIdx> + '_ {
         let image = self.image.iter().map(|image| image.field);
         image.chain(self.others.iter().map(|other| other.field))
+    }
+
+    /// Whether any of them tells places on the image.
+    pub(super) fn have_places(&self) -> bool {
+        self.others.iter().any(|other| other.kind.is_moved())
     }
 
     /// # Errors
@@ -131,19 +143,28 @@ impl Fields {
         let image = match image {
             // Without rows and columns there is nothing to crop.
             Some((at, field)) if is_no_picture(field, options)? => {
-                let (kind, fixed) = plain_field(field);
+                if options.bands.is_some() {
+                    let reason = "the bundle's images have no rows and columns, and are delivered as they are stored".into();
+                    return Err(Error::Option { option: "bands", reason });
+                }
+                let Loaded { kind, fixed, channels_last } = plain_field(field);
                 others.push(OtherField { field: at, is_mask: false, kind });
-                columns.push(Column { name: "image".into(), field: at, fixed });
+                columns.push(Column { name: "image".into(), field: at, fixed, channels_last });
                 None
             }
             Some((at, field)) => {
                 let image = image_field(at, field, options, bundle.manifest())?;
                 let fixed = Some((image.writer.dtype(), image_shape(&image, options)));
-                columns.push(Column { name: "image".into(), field: at, fixed });
+                let channels_last = image.writer.layout == AxisOrder::ChannelsLast;
+                columns.push(Column { name: "image".into(), field: at, fixed, channels_last });
                 Some(image)
             }
             None => None,
         };
+        if options.mask_fill.is_some() && !options.fields.iter().any(|name| name == MASK) {
+            let reason = "no mask is loaded: name it among the fields".into();
+            return Err(Error::Option { option: "mask_fill", reason });
+        }
         for name in &options.fields {
             let refuse = |reason: String| Error::Option { option: "fields", reason };
             let at = fields.iter().position(|field| field.name.as_str() == name);
@@ -157,23 +178,23 @@ impl Fields {
             if field.is_image() || field.is_label() || columns.iter().any(|c| c.field == at) {
                 return Err(refuse(format!("every batch contains `{name}` already")));
             }
-            let (kind, fixed) = match &image {
-                Some(image) if field.is_on_image() => {
-                    moved_field(field, image, options).map_err(refuse)?
-                }
-                None if name == "mask" => {
+            let is_npy =
+                matches!(&field.kind, FieldKind::Bytes { media_types } if *media_types == [NPY]);
+            let Loaded { kind, fixed, channels_last } = match &image {
+                Some(image) if field.is_on_image() => moved_field(bundle, at, image, options)?,
+                None if name == MASK => {
                     return Err(refuse(
                         "masks belong to images, and the bundle has no images".into(),
                     ));
                 }
-                Some(_) if name == BOXES && field.is_bytes() => (OtherKind::Boxes, None),
-                Some(_) if OF_BOXES.contains(&name.as_str()) && field.is_bytes() => {
-                    (OtherKind::OfBoxes, None)
+                Some(_) if name == BOXES && is_npy => Loaded::bytes(OtherKind::Boxes),
+                Some(_) if OF_BOXES.contains(&name.as_str()) && is_npy => {
+                    Loaded::bytes(OtherKind::OfBoxes)
                 }
                 _ => plain_field(field),
             };
             others.push(OtherField { field: at, is_mask: field.is_mask(), kind });
-            columns.push(Column { name: name.clone(), field: at, fixed });
+            columns.push(Column { name: name.clone(), field: at, fixed, channels_last });
         }
         let proof = columns.first().map_or(FieldIdx(0), |column| column.field);
         Ok(Self { image, others, columns, proof })
@@ -197,8 +218,24 @@ impl Fields {
     }
 }
 
-/// The way in which a field is loaded, and the type and shape of the result.
-type LoadedField = (OtherKind, Option<(Dtype, Vec<usize>)>);
+/// The way in which a field is loaded.
+struct Loaded {
+    kind: OtherKind,
+    /// The type and shape of the result, unless it is bytes of any length.
+    fixed: Option<(Dtype, Vec<usize>)>,
+    /// Whether that shape ends with channels, after rows and columns.
+    channels_last: bool,
+}
+
+impl Loaded {
+    fn bytes(kind: OtherKind) -> Self {
+        Self { kind, fixed: None, channels_last: false }
+    }
+
+    fn array(kind: OtherKind, dtype: Dtype, shape: Vec<usize>, channels_last: bool) -> Self {
+        Self { kind, fixed: Some((dtype, shape)), channels_last }
+    }
+}
 
 /// Whether images are arrays without rows and columns, which are delivered as they are stored.
 fn is_no_picture(field: &Field, options: &LoaderOptions) -> Result<bool, Error> {
@@ -214,12 +251,12 @@ fn is_no_picture(field: &Field, options: &LoaderOptions) -> Result<bool, Error> 
 }
 
 /// A field that is delivered as it is stored.
-fn plain_field(field: &Field) -> LoadedField {
+fn plain_field(field: &Field) -> Loaded {
     let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
     let fixed = field.as_fixed();
     let element = fixed.map_or(1, |(dtype, _)| dtype.size_bytes());
     let fixed = fixed.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
-    (OtherKind::Plain(number(&element)), fixed)
+    Loaded { kind: OtherKind::Plain(number(&element)), fixed, channels_last: false }
 }
 
 fn image_field(
@@ -255,7 +292,7 @@ fn image_field(
     let bands = match &options.bands {
         Some(bands) => bands.clone(),
         // Networks take grey pictures with three channels, like colour.
-        None if channels == 1 => vec![0; RGB],
+        None if channels == 1 && !pixels.is_some_and(|pixels| pixels.is_series()) => vec![0; RGB],
         None => (0..channels).collect(),
     };
     if bands.is_empty() || bands.iter().any(|band| *band >= channels) {
@@ -326,39 +363,44 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
 
 /// A field whose values lie on the pixels of `image`.
 fn moved_field(
-    field: &Field,
+    bundle: &Bundle,
+    at: FieldIdx,
     image: &ImageField,
     options: &LoaderOptions,
-) -> Result<LoadedField, String> {
+) -> Result<Loaded, Error> {
+    let Some(field) = at.of(&bundle.manifest().fields) else {
+        return Err(LoaderError::NoImages { found: "no such field".into() }.into());
+    };
     let (width, height) = options.transform.size();
     let (width, height) = (width as usize, height as usize);
     let is_mask = field.is_mask();
     let axes = field.known_axes();
     let Some((dtype, shape)) = field.as_fixed() else {
-        let is_picture = !is_mask && axes != Some(Axes::yx());
-        if is_picture {
-            return encoded_picture(image, options);
+        if !is_mask && axes != Some(Axes::yx()) {
+            return Ok(encoded_picture(image, options));
         }
-        let dtype = if options.depth == Depth::U16 { Dtype::U16 } else { Dtype::U8 };
+        // The numbers of other fields are their own, whatever is asked of the images.
+        let wide = match is_mask {
+            true => options.depth == Depth::U16,
+            false => options.is_wide(bundle, at)?,
+        };
+        let dtype = if wide { Dtype::U16 } else { Dtype::U8 };
         let fill = fill_value(field, dtype, options)?;
-        let kind = NearestField { pixels: None, fill, planes: false };
-        return Ok((OtherKind::Nearest(kind), Some((dtype, vec![height, width]))));
+        let kind = OtherKind::Nearest(NearestField { pixels: None, wide, fill, planes: false });
+        return Ok(Loaded::array(kind, dtype, vec![height, width], false));
     };
-    let name = &field.name;
     let pixels = axes.as_ref().and_then(|axes| Pixels::of(dtype, shape, axes));
-    let pixels =
-        pixels.ok_or_else(|| format!("`{name}` of {dtype:?} {shape:?} is not a picture"))?;
+    let Some(pixels) = pixels else {
+        let reason = format!("`{}` of {dtype:?} {shape:?} is not a picture", field.name);
+        return Err(Error::Option { option: "fields", reason });
+    };
     let has_bands = axes.is_some_and(|axes| axes.n() > 2);
     let is_second = |image: &Pixels| {
         let alike = |of: &Pixels| (of.dtype, of.channels, of.series);
         pixels.channels > 1 && alike(image) == alike(&pixels)
     };
     if !is_mask && image.pixels.as_ref().is_some_and(is_second) {
-        let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
-        let planes = image.writer.planes();
-        let kind =
-            InterpolatedField { pixels: Some(pixels), writer: None, planes, fill: Vec::new() };
-        return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
+        return Ok(second_picture(Some(pixels), image, options));
     }
     let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
     let layout = if pixels.is_series() { AxisOrder::Contiguous } else { options.layout };
@@ -369,53 +411,65 @@ fn moved_field(
         (true, true) => [series, vec![pixels.bands(), height, width]].concat(),
         (true, false) => vec![height, width, pixels.channels],
     };
+    let channels_last = has_bands && !planes && !is_mask;
     if is_float && !is_mask && field.nodata.is_none() {
         // The arithmetic is that of f32.
         let made = if dtype == Dtype::F64 { Dtype::F32 } else { dtype };
         let (bands, how) = ((0..pixels.channels).collect(), Normalise::scaled());
         let writer = Some(Writer::new(Numbers::Stored, layout, bands, made, &how));
         let planes = if planes { pixels.channels } else { 1 };
-        let fill = fill_value(field, made, options)?.repeat(pixels.channels / planes);
-        let kind = InterpolatedField { pixels: Some(pixels), writer, planes, fill };
-        return Ok((OtherKind::Interpolated(kind), Some((made, result))));
+        let fill = fill_value(field, made, options)?.repeat(pixels.channels);
+        let kind = InterpolatedField { pixels: Some(pixels), writer, planes, fill, is_nan: true };
+        return Ok(Loaded::array(OtherKind::Interpolated(kind), made, result, channels_last));
     }
     let fill = fill_value(field, dtype, options)?.repeat(pixels.channels);
-    let kind = NearestField { pixels: Some(pixels), fill, planes };
-    Ok((OtherKind::Nearest(kind), Some((dtype, result))))
+    let kind = NearestField { pixels: Some(pixels), wide: false, fill, planes };
+    Ok(Loaded::array(OtherKind::Nearest(kind), dtype, result, channels_last))
+}
+
+/// A second picture that is made as the image is; encoded if `pixels` is `None`.
+fn second_picture(pixels: Option<Pixels>, image: &ImageField, options: &LoaderOptions) -> Loaded {
+    let writer = &image.writer;
+    let (planes, fill) = (writer.planes(), writer.zeros());
+    let kind = InterpolatedField { pixels, writer: None, planes, fill, is_nan: false };
+    let channels_last = writer.layout == AxisOrder::ChannelsLast;
+    let (dtype, shape) = (writer.dtype(), image_shape(image, options));
+    Loaded::array(OtherKind::Interpolated(kind), dtype, shape, channels_last)
 }
 
 /// A second picture, encoded.
-fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Result<LoadedField, String> {
+fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Loaded {
+    if image.pixels.is_none() {
+        return second_picture(None, image, options);
+    }
     let (width, height) = options.transform.size();
     let (width, height) = (width as usize, height as usize);
-    if image.pixels.is_none() {
-        let (shape, dtype) = (image_shape(image, options), image.writer.dtype());
-        let planes = image.writer.planes();
-        let kind = InterpolatedField { pixels: None, writer: None, planes, fill: Vec::new() };
-        return Ok((OtherKind::Interpolated(kind), Some((dtype, shape))));
-    }
     let dtype = if options.depth == Depth::U16 { Dtype::U16 } else { Dtype::U8 };
-    let how = Normalise::scaled();
-    let writer = Writer::new(Numbers::Stored, options.layout, (0..RGB).collect(), dtype, &how);
-    let shape = match options.layout {
+    let (layout, how) = (options.layout, Normalise::scaled());
+    let writer = Writer::new(Numbers::Stored, layout, (0..RGB).collect(), dtype, &how);
+    let shape = match layout {
         AxisOrder::Contiguous => vec![RGB, height, width],
         AxisOrder::ChannelsLast => vec![height, width, RGB],
     };
-    let planes = writer.planes();
-    let kind = InterpolatedField { pixels: None, writer: Some(writer), planes, fill: Vec::new() };
-    Ok((OtherKind::Interpolated(kind), Some((dtype, shape))))
+    let (planes, fill) = (writer.planes(), writer.zeros());
+    let kind =
+        InterpolatedField { pixels: None, writer: Some(writer), planes, fill, is_nan: false };
+    let channels_last = layout == AxisOrder::ChannelsLast;
+    Loaded::array(OtherKind::Interpolated(kind), dtype, shape, channels_last)
 }
 
 /// The bytes of a value that lies outside of a stored field: that of the options for masks, the
 /// field's nodata, or the largest value of unsigned numbers, -1 of signed ones, or NaN.
-fn fill_value(field: &Field, dtype: Dtype, options: &LoaderOptions) -> Result<Vec<u8>, String> {
+fn fill_value(field: &Field, dtype: Dtype, options: &LoaderOptions) -> Result<Vec<u8>, Error> {
     let nodata = field.nodata.as_ref().and_then(|text| text.as_str().parse::<f64>().ok());
     let given = options.mask_fill.filter(|_| field.is_mask()).map(|fill| fill as f64);
     if let Some(bytes) = given.or(nodata).and_then(|value| number_bytes(dtype, value)) {
         return Ok(bytes);
     }
     if let Some(given) = given {
-        return Err(format!("the fill {given} of masks is no {dtype:?}"));
+        let reason =
+            format!("{given}, but the numbers of the mask are {dtype:?}, which do not have it");
+        return Err(Error::Option { option: "mask_fill", reason });
     }
     let value = match dtype {
         Dtype::U8 => f64::from(u8::MAX),

@@ -95,9 +95,9 @@ impl LoaderOptions {
         let image = manifest.image().and_then(|at| Some((at, at.of(&manifest.fields)?)));
         let Some((at, field)) = image else { return Ok(None) };
         if let Some((dtype, shape)) = field.as_fixed() {
-            let of = |Pixels { width, height, channels, .. }| Seen {
-                size: Some((width, height)),
-                is_grey: channels == 1,
+            let of = |pixels: Pixels| Seen {
+                size: Some((pixels.width, pixels.height)),
+                is_grey: pixels.bands() == 1,
             };
             let axes = self.axes_of(field, shape)?;
             return Ok(Pixels::of(dtype, shape, &axes).map(of));
@@ -111,6 +111,12 @@ impl LoaderOptions {
         let size = first.filter(|first| sizes.clone().all(|size| size == *first));
         let is_grey = !headers.is_empty() && headers.iter().all(is_grey);
         Ok(Some(Seen { size, is_grey }))
+    }
+
+    /// Whether the first encoded values of `field` have more than 8 bits.
+    pub(super) fn is_wide(&self, bundle: &Bundle, field: FieldIdx) -> Result<bool, Error> {
+        let headers = self.headers(bundle, field, &AtomicBool::new(false))?;
+        Ok(headers.iter().any(|header| header.bit_depth > 8))
     }
 
     /// Returns the headers of the first pictures of the split that have one.

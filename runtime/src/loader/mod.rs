@@ -59,7 +59,6 @@ pub use mix::{Mix, MixState};
 pub use normalise::{Normalise, NormaliseBy};
 pub use numbers::{AxisOrder, Depth, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
-pub use pixels::stored_picture;
 pub use proof::Delivered;
 #[cfg(feature = "cuda")]
 pub(crate) use slot::pages;

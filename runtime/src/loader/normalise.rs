@@ -331,6 +331,29 @@ impl Writer {
         Self { numbers, layout, bands, stored, channels, table }
     }
 
+    /// The bytes of a pixel, in all planes, whose stored values are 0.
+    pub(super) fn zeros(&self) -> Vec<u8> {
+        let size = usize::try_from(self.dtype().size_bytes()).unwrap_or(1);
+        let mut zeros = vec![0; self.bands.len() * size];
+        let channels = self.bands.iter().max().map_or(1, |band| band + 1);
+        let (width, pitch) = (1, 1);
+        match self.stored {
+            Dtype::U8 => {
+                let values = &vec![0; channels];
+                self.u8s(PixelRows { values, width, channels, pitch }, false, &mut zeros);
+            }
+            Dtype::U16 => {
+                let values = &vec![0; channels];
+                self.u16s(PixelRows { values, width, channels, pitch }, false, &mut zeros);
+            }
+            _ => {
+                let values = &vec![0.0; channels];
+                self.f32s(PixelRows { values, width, channels, pitch }, false, &mut zeros);
+            }
+        }
+        zeros
+    }
+
     /// The number of planes that rows of a batch have.
     pub(super) fn planes(&self) -> usize {
         match self.layout {

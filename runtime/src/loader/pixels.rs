@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use gular_bundle::{Axes, Dtype};
-use gular_codec::{Error, Picture, Rect, Resize, Resizer, Sample};
+use gular_codec::{Error, Rect, Resize, Resizer, Sample};
 use half::{bf16, f16};
 
 use super::Depth;
@@ -508,27 +508,6 @@ pub(super) fn number_bytes(dtype: Dtype, value: f64) -> Option<Vec<u8>> {
     fits.then(|| (value as i64).to_le_bytes()[..size].to_vec())
 }
 
-/// The picture that a sample of payload `raw` holds, to be looked at: 8-bit RGB, of 16-bit
-/// samples the high byte.
-///
-/// `None` for what is not `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
-/// another length.
-#[must_use]
-pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Picture> {
-    let axes = if shape.len() == 2 { Axes::yx() } else { Axes::yxc() };
-    let pixels = Pixels::of(dtype, shape, &axes);
-    let pixels = pixels.filter(|pixels| matches!(pixels.channels, 1 | 3))?;
-    let bytes = match dtype {
-        Dtype::U8 => 1,
-        Dtype::U16 => 2,
-        _ => return None,
-    };
-    let values = stored.iter().skip(bytes - 1).step_by(bytes).copied();
-    let rgb =
-        if pixels.channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
-    Picture::new(pixels.width, pixels.height, rgb).ok()
-}
-
 /// The rows of `rect` of pixels whose rows are `width` long, and those below.
 fn rows<T>(pixels: &[T], width: u32, channels: usize, rect: Rect) -> impl Iterator<Item = &[T]> {
     let (from, len) = (rect.x as usize * channels, rect.width as usize * channels);
@@ -616,18 +595,6 @@ mod tests {
         for axes in ["tcyx", "tyxc", "ctyx", "ytcx"] {
             assert_eq!(ordered(axes), expected, "{axes}");
         }
-    }
-
-    #[test]
-    fn to_be_looked_at_grey_is_repeated_and_16_bits_keep_the_high_byte() {
-        let seen = |dtype, shape: &[u64], stored: &[u8]| {
-            stored_picture(dtype, shape, stored).map(Picture::into_data)
-        };
-        assert_eq!(seen(Dtype::U8, &[1, 2], &[5, 6]), Some(vec![5, 5, 5, 6, 6, 6]));
-        assert_eq!(seen(Dtype::U16, &[1, 1, 3], &[1, 2, 3, 4, 5, 6]), Some(vec![2, 4, 6]));
-        assert_eq!(seen(Dtype::U16, &[1, 1], &[255, 7]), Some(vec![7, 7, 7]));
-        assert_eq!(seen(Dtype::U8, &[1, 1, 5], &[0; 5]), None);
-        assert_eq!(seen(Dtype::F32, &[1, 1, 3], &[0; 12]), None);
     }
 
     #[test]

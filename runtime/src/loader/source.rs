@@ -9,8 +9,8 @@ use gular_bundle::{
     Bundle, Field, FieldIdx, FieldKind, Row, SampleEntry, SampleId, Shard, ShardIdx, Split,
 };
 use gular_codec::{
-    DecodeOptions, Decoder, Header, JpegBackend, Limits, OrientationPolicy, Resize, Sample,
-    Scaling, read_header,
+    DecodeOptions, Decoder, Header, JpegBackend, Limits, Orientation, OrientationPolicy, Resize,
+    Sample, Scaling, read_header,
 };
 
 use super::ahead::Ahead;
@@ -59,6 +59,9 @@ enum Unmade {
     U16,
     /// The image has colours, and one channel was chosen as others are grey.
     Colours,
+    /// The image is stored turned and stays so, but its mask or its boxes are those of the upright
+    /// image.
+    Turned,
     /// A value of boxes, or of what is said of them, is not one, or has another number of them.
     NoBoxes,
     /// A field on the image's pixels has another size than the image.
@@ -194,7 +197,7 @@ impl Source {
     }
 
     /// The fields that are delivered as stored although the image is cropped or turned, and that
-    /// may tell places on it: arrays of two axes or more, pictures, boxes.
+    /// may tell places on it: arrays of two axes or more, and pictures.
     pub(super) fn left_behind(&self) -> Vec<String> {
         if self.fields.image.is_none() || self.keeps_places() {
             return Vec::new();
@@ -285,8 +288,11 @@ impl Source {
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
         let is_broken = |error: &Error| {
-            use LoaderError::{Decode, FieldSize};
-            matches!(error, Error::Loader(Decode { .. } | FieldSize { .. }))
+            use LoaderError::{Decode, FieldSize, NoBoxes, Turned};
+            matches!(
+                error,
+                Error::Loader(Decode { .. } | FieldSize { .. } | NoBoxes { .. } | Turned { .. })
+            )
         };
         let error = match self.make(ticket, tools, meters) {
             Err(error) if self.on_error != OnBadSample::Fail && is_broken(&error) => error,
@@ -413,7 +419,7 @@ impl Source {
                         channels,
                         mask: None,
                         others: Vec::new(),
-                        moved: Affine::SAME,
+                        steps: Vec::new(),
                         sample,
                         key,
                         refused: None,
@@ -426,7 +432,8 @@ impl Source {
                         let (planes, fill) = other.kind.planes();
                         let view = |bytes: &mut [u8]| bytes.len() / (width * height);
                         let plane = cell.len() / planes.max(1);
-                        for bytes in cell.chunks_exact_mut(plane.max(1)) {
+                        let fills = fill.chunks_exact((fill.len() / planes.max(1)).max(1));
+                        for (bytes, fill) in cell.chunks_exact_mut(plane.max(1)).zip(fills) {
                             let view = MaskView { pixel: view(bytes), bytes, fill };
                             if other.is_mask {
                                 picture.mask = Some(view);
@@ -436,10 +443,10 @@ impl Source {
                         }
                     }
                     // The picture is now as the placement says.
-                    picture.moved = Affine::SAME;
+                    picture.steps.clear();
                     let done = augment.apply(&mut picture, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
-                    steps.push(picture.moved);
+                    steps.append(&mut picture.steps);
                 }
                 tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
                 Ok::<_, Error>(())
@@ -578,6 +585,10 @@ impl Source {
         cell: &mut [u8],
     ) -> Result<(Placed, Option<PixelType>), Unmade> {
         let header = read_header(stored, &self.limits)?;
+        let ignores = self.orientation == OrientationPolicy::Ignore;
+        if ignores && header.orientation != Orientation::Normal && self.fields.have_places() {
+            return Err(Unmade::Turned);
+        }
         let size = self.size(&header);
         let place = self.transform.place(size.0, size.1, rng);
         let Tools { decoder, pixels, .. } = tools;
@@ -620,7 +631,7 @@ impl Source {
         }
         let (size, values) = tools.decoder.decode_values(stored)?;
         same_size(size, *image)?;
-        if self.depth == Depth::U16 {
+        if of.wide {
             let values: Vec<[u8; 2]> = values.iter().map(|v| v.to_le_bytes()).collect();
             move_mask(values.as_flattened(), size, 2, place, &of.fill, cell);
             to_native(cell, 2);
@@ -651,7 +662,7 @@ impl Source {
             let Part { rows, pixels: part, place, .. } = pixels.part(place);
             let mut ordered = std::mem::take(&mut second.ordered);
             let stored = pixels.in_order(stored, rows, &mut ordered);
-            second.fill = if of.fill.is_empty() { 0.0 } else { f32::NAN };
+            second.fill = if of.is_nan { f32::NAN } else { 0.0 };
             let pixel_type = part.resize(stored, &place, self.depth, second)?;
             second.ordered = ordered;
             second.write(pixel_type, (width, pixels.channels), flip, writer, cell);
@@ -717,6 +728,7 @@ impl Source {
         let field = field.map(|field| field.name.to_string()).unwrap_or_default();
         match unmade {
             Unmade::Undecodable(source) => LoaderError::Decode { key, shard, row, source }.into(),
+            Unmade::Turned => LoaderError::Turned { key, shard, row }.into(),
             Unmade::NoBoxes => LoaderError::NoBoxes { field, key, shard, row }.into(),
             Unmade::Size { field: size, image } => {
                 LoaderError::FieldSize { field, key, shard, row, size, image }.into()

@@ -7,7 +7,7 @@ use gular_bundle::Dtype;
 use tch::{Kind, Tensor};
 
 use super::foreign::{Lent, tensor_over};
-use crate::{Array, AxisOrder, Batch, Error, Values};
+use crate::{Array, Batch, Error, Values};
 
 /// libtorch's name of a type. tch has no names for `u16` and `u32`: the next larger type is used.
 pub(super) fn kind(dtype: Dtype) -> Kind {
@@ -31,7 +31,7 @@ pub(super) fn lend(batch: &Arc<Batch>, name: &str) -> Result<Option<Tensor>, Err
     if array.shape.contains(&0) || matches!(array.dtype, Dtype::U16 | Dtype::U32) {
         return copy(batch, name);
     }
-    let (sizes, strides) = axes(&array, name == "image", batch.layout());
+    let (sizes, strides) = axes(&array);
     tensor_over(batch, Lent::Field(name), (&sizes, &strides), kind(array.dtype)).map(Some)
 }
 
@@ -61,18 +61,17 @@ pub(super) fn copy(batch: &Batch, name: &str) -> Result<Option<Tensor>, Error> {
         }
         dtype => Tensor::f_from_data_size(array.bytes, &shape, kind(dtype))?,
     };
-    let pixels_last = name == "image" && batch.layout() == AxisOrder::ChannelsLast;
-    Ok(Some(if pixels_last { tensor.f_permute([0, 3, 1, 2])? } else { tensor }))
+    Ok(Some(if array.channels_last { tensor.f_permute([0, 3, 1, 2])? } else { tensor }))
 }
 
-/// Sizes and strides; of images whose pixels lie one after the other the channels come first.
-fn axes(array: &Array<'_>, image: bool, layout: AxisOrder) -> (Vec<i64>, Vec<i64>) {
+/// Sizes and strides; of pictures whose pixels lie one after the other the channels come first.
+fn axes(array: &Array<'_>) -> (Vec<i64>, Vec<i64>) {
     let mut sizes: Vec<i64> = array.shape.iter().map(|n| *n as i64).collect();
     let mut strides = vec![1; sizes.len()];
     for axis in (1..sizes.len()).rev() {
         strides[axis - 1] = strides[axis] * sizes[axis];
     }
-    if image && layout == AxisOrder::ChannelsLast {
+    if array.channels_last {
         sizes[1..].rotate_right(1);
         strides[1..].rotate_right(1);
     }
