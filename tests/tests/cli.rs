@@ -172,7 +172,7 @@ fn a_csv_of_pixels_is_packed_by_its_extension() {
         "{packed:?}"
     );
     let shown = run(["inspect", text(&out)]).stdout;
-    assert!(shown.contains("field image: u8 [2, 3, 1]\n"), "{shown}");
+    assert!(shown.contains("field image: u8 [2, 3, 1] yxc\n"), "{shown}");
     let wrong = run(pack.into_iter().chain(["--images", "{key}"]));
     assert!(wrong.stderr.contains("`--images` does not apply to a table of pixels"), "{wrong:?}");
     let wrong = run(pack.into_iter().chain(["--payload", "raw", "--size", "3x2"]));

@@ -87,7 +87,10 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
             }
             FieldKind::Fixed { dtype, shape } => format!("{} {shape:?}", quoted(&json!(dtype))),
         };
-        let _ = writeln!(text, "field {}: {kind}", field.name);
+        let axes = field.axes.as_ref().filter(|_| !field.is_bytes());
+        let axes = axes.map_or_else(String::new, |axes| format!(" {axes}"));
+        let grid = if field.grid.is_some() { ", on the image's pixels" } else { "" };
+        let _ = writeln!(text, "field {}: {kind}{axes}{grid}", field.name);
     }
     if let Some([mean, deviation]) = manifest.statistics.as_ref().map(mean_and_deviation) {
         let _ = writeln!(text, "pixels of train: mean {mean}, standard deviation {deviation}");
