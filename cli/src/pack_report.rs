@@ -6,7 +6,8 @@ use std::path::Path;
 
 use gular_bundle::Split;
 use gular_pack::{
-    BadInputs, BaseReport, Doubt, JoinedTables, PackReport, PixelColumns, SplitReport, StoredSplit,
+    BadInputs, BaseReport, Doubt, JoinedTables, PackReport, PixelColumns, Resampling, SplitReport,
+    StoredSplit,
 };
 
 use crate::{class_table, pack_paths, show};
@@ -151,11 +152,17 @@ pub(crate) fn read_as(report: &PackReport) -> String {
         let words: Vec<&str> = axes.chars().map(of).collect();
         let _ = writeln!(text, "arrays: {} (--axes {axes})", words.join(", "));
     }
-    if !report.on_image.is_empty() {
+    if !report.resampling.is_empty() {
+        let of = |(name, how): (&String, &Resampling)| match how {
+            Resampling::Interpolated => format!("{name} (interpolated)"),
+            Resampling::LikeImage => format!("{name} (like the image)"),
+            Resampling::Nearest => format!("{name} (nearest)"),
+        };
+        let fields: Vec<String> = report.resampling.iter().map(of).collect();
         let _ = writeln!(
             text,
             "on the image's pixels, cropped and mirrored with it: {}",
-            report.on_image.join(", ")
+            fields.join(", ")
         );
     }
     if !report.box_classes.is_empty() {

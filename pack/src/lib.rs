@@ -72,7 +72,7 @@ pub use options::{
 };
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};
 pub use outside::{OUTSIDE, Outside};
-pub use pack_report::{PackReport, SplitReport, StoredSplit};
+pub use pack_report::{PackReport, Resampling, SplitReport, StoredSplit};
 pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};

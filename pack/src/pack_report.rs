@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Digest, Split};
+use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs, counted};
@@ -10,6 +10,49 @@ use crate::scan::Scan;
 use crate::{
     Doubt, FractionsBy, Inputs, Outside, Part, PixelColumns, Plan, PlanOptions, TableColumns,
 };
+
+/// The way in which a loader resizes values that are on the pixels of the image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resampling {
+    /// Values are mixed with their neighbours: heights.
+    Interpolated,
+    /// Values become numbers as those of the image do: the second picture of a pair.
+    LikeImage,
+    /// Values are taken as they are: classes, and numbers with a nodata value.
+    Nearest,
+}
+
+impl Resampling {
+    /// The way for a field that is on the pixels of `image`.
+    pub(crate) fn of(field: &Field, image: &Field) -> Self {
+        let Some((dtype, _)) = field.as_fixed() else {
+            let in_colour = !field.is_mask() && field.axes != Some(Axes::yx());
+            return match in_colour {
+                true if image.is_bytes() => Self::LikeImage,
+                // The numbers of the image are no colours.
+                true => Self::Interpolated,
+                false => Self::Nearest,
+            };
+        };
+        let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
+        match bands(field) {
+            _ if field.is_mask() => Self::Nearest,
+            Some((_, of)) if of.values().product::<u64>() > 1 && bands(field) == bands(image) => {
+                Self::LikeImage
+            }
+            _ if is_float && field.nodata.is_none() => Self::Interpolated,
+            _ => Self::Nearest,
+        }
+    }
+}
+
+/// The type of an array, and the size of each axis other than rows and columns.
+fn bands(field: &Field) -> Option<(Dtype, BTreeMap<char, u64>)> {
+    let ((dtype, shape), axes) = (field.as_fixed()?, field.known_axes()?);
+    let sizes = axes.as_str().chars().zip(shape.iter().copied());
+    Some((dtype, sizes.filter(|(axis, _)| !matches!(axis, 'y' | 'x')).collect()))
+}
 
 /// The result of packing, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,6 +105,9 @@ pub struct PackReport {
     /// Those of them that are on the pixels of the image, and are cropped and mirrored with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on_image: Vec<String>,
+    /// How a loader resizes the values of each of these with the image.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resampling: BTreeMap<String, Resampling>,
     /// What the axes of images mean that are arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axes: Option<String>,

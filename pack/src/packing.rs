@@ -16,7 +16,7 @@ use crate::error::{BadInputs, OtherFiles};
 use crate::labels::{BOXES, Table};
 use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
-use crate::pack_report::{self, PackReport};
+use crate::pack_report::{self, PackReport, Resampling};
 use crate::parts::{Gathered, PartFile, PartShard, Planned};
 use crate::payload::PayloadRecipe;
 use crate::pixel_budget::PixelBudget;
@@ -480,6 +480,11 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         on_image: {
             let on_image = plan.fields.iter().filter(|field| field.is_on_image());
             on_image.map(|field| field.name.to_string()).collect()
+        },
+        resampling: {
+            let image = plan.recipe.field(&[]);
+            let on_image = plan.fields.iter().filter(|field| field.is_on_image());
+            on_image.map(|field| (field.name.to_string(), Resampling::of(field, &image))).collect()
         },
         axes: plan.recipe.field(&[]).axes.map(String::from),
         tolerated: BadInputs::default(),
