@@ -8,6 +8,7 @@ use gular_bundle::{
     Axes, Bundle, Field, FieldKind, Index, MadeValue, Manifest, OpenOptions, ShardEntry, ShardIdx,
 };
 
+use super::like_base::kind;
 use crate::Error;
 
 /// Bundles of the same fields, and their classes as one list.
@@ -210,10 +211,7 @@ fn names(classes: &[String]) -> String {
 }
 
 fn shown(fields: &[Field]) -> String {
-    let shown = |field: &Field| match field.as_fixed() {
-        Some((dtype, shape)) => format!("{} {}{shape:?}", field.name, dtype.safetensors_name()),
-        None => field.name.to_string(),
-    };
+    let shown = |field: &Field| format!("`{}` ({})", field.name, kind(field));
     fields.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 

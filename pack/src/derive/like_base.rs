@@ -223,7 +223,7 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 }
 
 /// Describes the type of a field's values in words.
-fn kind(field: &Field) -> String {
+pub(super) fn kind(field: &Field) -> String {
     let mut text = match field.as_fixed() {
         Some((dtype, shape)) => format!("{} {shape:?}", dtype.safetensors_name()),
         None => "files".to_owned(),
