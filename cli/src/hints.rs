@@ -314,6 +314,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Unlike { what, .. } if what == "envelope" => {
             "convert one bundle to the envelope of the other with `gular convert`"
         }
+        E::Unlike { what, .. } if what == "fields" => {
+            "if the fields differ only in axes, or in whether they are on the image's pixels, pack one bundle again; `--axes FIELD=none` says that a field is not on them, and `--axes FIELD=AXES` what its axes mean"
+        }
         E::Unlike { .. } => {
             "only bundles with the same envelope, payload, fields and classes can be combined"
         }
@@ -339,6 +342,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "pack the arrays of each type and shape into a bundle of their own"
         }
         E::UnknownAxes { shape, .. } => return Some(axes(shape)),
+        E::NoAxes { .. } => {
+            "pack such files as they are with `--as bytes`; to adopt them, choose another column with `--image-column`"
+        }
         E::WrongAxes { .. } => {
             "give the axes of the array as it is stored with `--axes`, such as `--axes cyx`, one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth"
         }
@@ -403,6 +409,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "check the permissions of the file and its folders"
         }
         E::Io(_) => "check the path",
+        E::Setting { names: ["axes"], .. } => {
+            "leave it out, or correct the name: `--axes AXES` is for `--as arrays`, and `--axes NAME=AXES` for a `--field NAME=FILES`"
+        }
         E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
         E::Condition(_) => {
             "`gular help derive` explains conditions (`--where`); `gular inspect BUNDLE` lists fields and classes"
@@ -501,6 +510,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::NotOnImage => {
             "save them at the same size, or give `--axes FIELD=none` if the values are not on the pixels of the image"
         }
+        Remedy::SameColours => "save all pictures of the field in colour, or all with one channel",
         Remedy::ChoosePages => {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }

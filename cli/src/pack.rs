@@ -1,5 +1,6 @@
 //! `gular pack`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -653,7 +654,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             BandNamesArg::Ignore => BandNames::Ignore,
         },
         inputs,
-        axes: args.axes.iter().cloned().collect(),
+        axes: axes_of(&args.axes)?,
         fields: args.mask.iter().chain(&args.field).cloned().collect(),
         source_digests: args.source_digests,
         check: match args.check_images {
@@ -696,6 +697,21 @@ fn axes(text: &str) -> Result<(FieldName, Option<Axes>), String> {
         axes => Some(axes.parse().map_err(|e: gular_bundle::AxesError| e.to_string())?),
     };
     Ok((field, axes))
+}
+
+/// The axes of each field, which are given once.
+fn axes_of(
+    given: &[(FieldName, Option<Axes>)],
+) -> Result<BTreeMap<FieldName, Option<Axes>>, Failure> {
+    let mut all = BTreeMap::new();
+    for (name, axes) in given {
+        if all.insert(name.clone(), axes.clone()).is_some() {
+            let text = format!("the axes of `{name}` are given twice");
+            let hint = format!("keep one `--axes` for `{name}`");
+            return Err(Failure::new(text, Some(hint)));
+        }
+    }
+    Ok(all)
 }
 
 pub(crate) fn fractions(text: &str) -> Result<Fractions, String> {
@@ -764,6 +780,9 @@ mod tests {
         assert!(of("none").is_err() && of("image=none").is_err());
         assert!(of("Depth=yx").unwrap_err().contains("`Depth`"));
         assert!(of("chw").unwrap_err().contains("`chw`"));
+        let given = ["cyx", "depth=yx", "cyx"].map(|text| axes(text).unwrap());
+        assert_eq!(axes_of(&given[..2]).unwrap().len(), 2);
+        assert!(axes_of(&given).unwrap_err().to_string().contains("`image` are given twice"));
     }
 
     #[test]

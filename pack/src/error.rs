@@ -247,6 +247,14 @@ pub enum Error {
         /// Its shape.
         shape: Vec<u64>,
     },
+    /// An array of more or fewer axes than can be named.
+    #[error("`{key}` has the shape {shape:?}, and an image that is an array needs 1 to 5 axes")]
+    NoAxes {
+        /// The array.
+        key: String,
+        /// Its shape.
+        shape: Vec<u64>,
+    },
     /// The axes that were given are not those of an array.
     #[error("the axes that were given do not fit `{key}`: {reason}")]
     WrongAxes {
@@ -595,6 +603,8 @@ pub enum Remedy {
     NameAxes,
     /// It would be accepted if the field were not on its image's pixels.
     NotOnImage,
+    /// It would be accepted if all pictures of the field had colours, or all one channel.
+    SameColours,
     /// A choice of what the pages of a file are would accept it.
     ChoosePages,
     /// It would be accepted if locations were not compared.

@@ -1,12 +1,17 @@
 //! What the axes of arrays mean, and which fields are on the pixels of the image.
 
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Axes, Dtype, Envelope, Field, FieldName};
+use gular_bundle::{Axes, Dtype, Envelope, Field, FieldName, Nodata};
 use gular_codec::encode_png;
-use gular_codec::tiff::Geo;
-use gular_pack::{AdoptOptions, Error, Inputs, Labels, PackReport, PlanOptions, Remedy, adopt};
+use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+use gular_pack::{
+    AdoptOptions, DeriveOptions, Error, Inputs, Labels, OnBadInput, PackReport, PayloadOptions,
+    PlanOptions, RawOptions, Remedy, Resampling, adopt, derive,
+};
 
 use crate::fields::{array, field, grey};
 use crate::scenes::scene;
@@ -62,6 +67,9 @@ fn the_axes_of_arrays_are_recorded_or_asked_for() {
         (&[2, 3, 16, 16], None, "more than one way"),
         (&[64], None, "more than one way"),
         (&[12, 40, 32], Some("yx"), "not the axes `yx`"),
+        (&[], None, "an image that is an array needs 1 to 5 axes"),
+        (&[2; 6], None, "an image that is an array needs 1 to 5 axes"),
+        (&[2; 6], Some("tzcyx"), "an image that is an array needs 1 to 5 axes"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let source = dir.path().join("arrays");
@@ -164,16 +172,224 @@ fn a_second_picture_is_on_the_pixels_of_the_first_if_it_has_their_size() {
     assert_eq!(of(pack(&|_| grey(12, 9, &[7; 108], false), &[])), (Some("yx".to_owned()), true));
     let small = |_| encode_png(&[0; 4 * 3 * 3], 4, 3).unwrap();
     assert_eq!(of(pack(&small, &[])), (None, false));
-    // The first file decides, and the others must be like it.
+    // All must be like the first one.
     let last_small = |i| if i == 2 { small(i) } else { png(i) };
     let error = pack(&last_small, &[]).unwrap_err();
     let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::NotOnImage);
     assert!(error.to_string().contains("4 x 3 pixels, but its image has 12 x 9"), "{error}");
     assert_eq!(of(pack(&last_small, &[("more", None)])), (None, false));
-    let last_grey = |i| if i == 2 { grey(12, 9, &[7; 108], false) } else { png(i) };
-    let error = pack(&last_grey, &[]).unwrap_err().to_string();
-    assert!(error.contains("it has one channel"), "{error}");
+    // A grey picture is read as a picture in colour, but not the reverse.
+    let one_grey = |at| move |i| if i == at { grey(12, 9, &[7; 108], false) } else { png(i) };
+    assert_eq!(of(pack(&one_grey(2), &[])), (Some("yxc".to_owned()), true));
+    let error = pack(&one_grey(0), &[]).unwrap_err();
+    let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+    assert_eq!(bad.named[0].remedy, Remedy::SameColours);
+    assert!(error.to_string().contains("it is not a PNG of one channel, as `0.png` is"), "{error}");
+    assert_eq!(of(pack(&one_grey(0), &[("more", Some("yxc"))])), (Some("yxc".to_owned()), true));
+}
+
+#[test]
+fn a_field_of_which_only_some_files_are_on_the_image_is_refused() {
+    let small = |_| encode_png(&[0; 4 * 3 * 3], 4, 3).unwrap();
+    // Pictures: the file of one image is smaller. Arrays: one image is larger than its array.
+    for at in 0..3 {
+        for extension in ["png", "npy"] {
+            let dir = tempfile::tempdir().unwrap();
+            let images = match extension {
+                "png" => beside(dir.path(), "png", &|i| if i == at { small(i) } else { png(i) }),
+                _ => beside(dir.path(), "npy", &|_| zeros(&[9, 12])),
+            };
+            let told = match extension {
+                "png" => "it has 4 x 3 pixels, but its image has 12 x 9",
+                _ => {
+                    put(&images, &format!("{at}.png"), &small(at));
+                    // What is compared when the plan is made, and what when it is packed.
+                    if at == 0 {
+                        "has the shape [9, 12], but its image has 4 x 3 pixels"
+                    } else {
+                        "it has 12 x 9 pixels, but its image has 4 x 3"
+                    }
+                }
+            };
+            let fields = vec![field("more", &dir.path().join("more"), "")];
+            let plan = PlanOptions { fields, ..axes(&[]) };
+            let error = packed(&images, &dir.path().join("out"), plan.clone()).unwrap_err();
+            let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+            assert_eq!(bad.named[0].remedy, Remedy::NotOnImage);
+            let (wrong, like) = (format!("{at}.png"), if at == 0 { 1 } else { 0 });
+            assert_eq!(bad.named[0].path, wrong);
+            let like = format!("; `{like}.{extension}` has the size of its image");
+            let error = error.to_string();
+            assert!(error.contains(told) && error.ends_with(&like), "{error}");
+            let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan.clone() };
+            let (report, fields) = packed(&images, &dir.path().join("skip"), skip).unwrap();
+            assert_eq!((report.samples, report.skipped, fields[1].is_on_image()), (2, 1, true));
+            let none = PlanOptions { axes: axes(&[("more", None)]).axes, ..plan };
+            let (report, fields) = packed(&images, &dir.path().join("none"), none).unwrap();
+            assert_eq!((report.samples, fields[1].is_on_image()), (3, false));
+        }
+    }
+}
+
+#[test]
+fn axes_that_do_not_apply_are_refused() {
+    let text = |_: u32| b"a caption".to_vec();
+    let array = |_: u32| zeros(&[18, 24]);
+    let refused = |extension: &str, file: &dyn Fn(u32) -> Vec<u8>, name: &str, given: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let images = beside(dir.path(), extension, file);
+        let given = (name, Some(given).filter(|given| *given != "none"));
+        let files = if name == "mask" { "mask" } else { "more" };
+        let fields = vec![field(files, &dir.path().join("more"), "")];
+        let plan = PlanOptions { fields, ..axes(&[given]) };
+        packed(&images, &dir.path().join("out"), plan).unwrap_err()
+    };
+    for (extension, file, name, given, told, remedy) in [
+        (
+            "png",
+            &png as &dyn Fn(u32) -> Vec<u8>,
+            "image",
+            "cyx",
+            "these are pictures, whose axes are known",
+            None,
+        ),
+        ("png", &png, "aftr", "none", "the fields with files of their own are `more`", None),
+        ("npy", &array, "mask", "yx", "`mask`, which always has the axes `yx`", None),
+        ("txt", &text, "more", "yx", "neither an array nor a picture", Some(Remedy::NameAxes)),
+        ("png", &png, "more", "yx", "with the axes `yxc`, not `yx`", Some(Remedy::NameAxes)),
+        ("npy", &array, "more", "yx", "but its image has 12 x 9", Some(Remedy::NotOnImage)),
+    ] {
+        let error = refused(extension, file, name, given);
+        assert!(error.to_string().contains(told), "{error}");
+        match (&error, remedy) {
+            (Error::BadInputs(bad), Some(remedy)) => assert_eq!(bad.named[0].remedy, remedy),
+            (Error::Setting { names, .. }, None) => assert_eq!(*names, ["axes"]),
+            _ => unreachable!("{error}"),
+        }
+    }
+    // What is said of a picture, and true, changes nothing.
+    let dir = tempfile::tempdir().unwrap();
+    let images = beside(dir.path(), "png", &png);
+    let fields = vec![field("more", &dir.path().join("more"), "")];
+    let given = axes(&[("more", Some("yxc"))]).axes;
+    let plain = PlanOptions { fields, ..axes(&[]) };
+    let (a, _) = packed(&images, &dir.path().join("a"), plain.clone()).unwrap();
+    let said = PlanOptions { axes: given.clone(), ..plain.clone() };
+    let (b, fields) = packed(&images, &dir.path().join("b"), said).unwrap();
+    assert!(fields[1].is_on_image());
+    assert_eq!(a.digest, b.digest);
+    // A picture is not resized with its image.
+    let raw = PayloadOptions::Raw(RawOptions::new(8, 8));
+    let raw = PlanOptions { axes: given, payload: raw, ..plain };
+    let error = packed(&images, &dir.path().join("c"), raw.clone()).unwrap_err().to_string();
+    assert!(error.contains("which is not resized with its image"), "{error}");
+    let bytes = PlanOptions { inputs: Inputs::Bytes, payload: PayloadOptions::Encoded, ..raw };
+    let error = packed(&images, &dir.path().join("d"), bytes).unwrap_err().to_string();
+    assert!(error.contains("`0.png` is a picture, and no images are packed"), "{error}");
+}
+
+#[test]
+fn the_nodata_value_of_a_field_is_recorded_and_the_same_in_all_files() {
+    let height = |nodata: Option<f64>, number: Number| {
+        let (out, geo) = (Cursor::new(Vec::new()), Geo { nodata, ..Geo::default() });
+        let mut writer = GeoTiffWriter::new(out, (12, 9), 1, number, geo, Packing::None).unwrap();
+        writer
+            .push(&[0; 12 * 9 * 4][..12 * 9 * if number == Number::F32 { 4 } else { 1 }])
+            .unwrap();
+        writer.finish().unwrap().into_inner()
+    };
+    for (name, number) in [("height", Number::F32), ("mask", Number::U8)] {
+        for (values, found) in [
+            ([Some(-9999.0), Some(-9999.0)], Ok(Some("-9999"))),
+            ([None, None], Ok(None)),
+            ([None, Some(f64::NAN)], Ok(Some("NaN"))),
+            ([Some(f64::NAN), None], Ok(Some("NaN"))),
+            (
+                [Some(-9999.0), Some(0.0)],
+                Err("`1.tif`, has the nodata value 0, but `0.tif` has the nodata value -9999"),
+            ),
+            (
+                [None, Some(0.0)],
+                Err("`1.tif`, has the nodata value 0, but `0.tif` has no nodata value"),
+            ),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for (i, nodata) in values.into_iter().enumerate() {
+                put(&dir.path().join("images"), &format!("{i}.npy"), &zeros(&[9, 12]));
+                put(&dir.path().join("more"), &format!("{i}.tif"), &height(nodata, number));
+            }
+            let fields = vec![field(name, &dir.path().join("more"), "")];
+            let plan = PlanOptions { fields, ..arrays(&[]) };
+            let result = packed(&dir.path().join("images"), &dir.path().join("out"), plan);
+            match found {
+                Ok(nodata) => {
+                    let (_, fields) = result.unwrap();
+                    assert_eq!(fields[1].nodata.as_ref().map(Nodata::as_str), nodata, "{name}");
+                }
+                Err(told) => {
+                    let error = result.unwrap_err().to_string();
+                    assert!(error.contains(told), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_report_says_how_fields_on_the_image_are_resized() {
+    for (image, extension, file, expected) in [
+        (None, "npy", zeros(&[9, 12]), Resampling::Interpolated),
+        (None, "npy", array(Dtype::U8, &[9, 12], &[0; 108]), Resampling::Nearest),
+        (None, "png", png(1), Resampling::LikeImage),
+        (None, "png", grey(12, 9, &[7; 108], false), Resampling::Nearest),
+        (Some(zeros(&[2, 9, 12])), "npy", zeros(&[9, 12, 2]), Resampling::LikeImage),
+        (Some(zeros(&[2, 9, 12])), "npy", zeros(&[9, 12]), Resampling::Interpolated),
+        (Some(zeros(&[2, 9, 12])), "png", png(1), Resampling::Interpolated),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (images, plan) = match &image {
+            None => (beside(dir.path(), extension, &|_| file.clone()), axes(&[])),
+            Some(array) => {
+                put(&dir.path().join("images"), "0.npy", array);
+                put(&dir.path().join("more"), &format!("0.{extension}"), &file);
+                (dir.path().join("images"), arrays(&[]))
+            }
+        };
+        let fields = vec![field("more", &dir.path().join("more"), "")];
+        let plan = PlanOptions { fields, ..plan };
+        let (report, _) = packed(&images, &dir.path().join("out"), plan).unwrap();
+        assert_eq!(report.resampling.get("more"), Some(&expected), "{extension}");
+    }
+}
+
+#[test]
+fn images_above_the_usual_limit_of_pixels_have_fields_on_their_pixels() {
+    // Only headers are read: 20,000 x 20,000 pixels are more than 2^28.
+    let huge = |mut png: Vec<u8>| {
+        for at in [16, 20] {
+            png[at..at + 4].copy_from_slice(&20_000_u32.to_be_bytes());
+        }
+        let crc = crc32fast::hash(&png[12..29]).to_be_bytes();
+        png[29..33].copy_from_slice(&crc);
+        png
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let images = beside(dir.path(), "png", &|i| huge(png(i)));
+    for i in 0..3 {
+        put(&images, &format!("{i}.png"), &huge(png(i)));
+    }
+    let fields = vec![field("more", &dir.path().join("more"), "")];
+    let plan = PlanOptions { fields, max_pixels: 1 << 30, ..axes(&[]) };
+    let (_, fields) = packed(&images, &dir.path().join("out"), plan.clone()).unwrap();
+    assert!(fields[1].is_on_image());
+    // An image that cannot be read has its own fault.
+    put(&images, "0.png", b"\x89PNG\r\n\x1a\n damaged");
+    let error = packed(&images, &dir.path().join("other"), plan.clone()).unwrap_err().to_string();
+    assert!(error.starts_with("`0.png`: ") && !error.contains("`more`"), "{error}");
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan };
+    let (report, fields) = packed(&images, &dir.path().join("skip"), skip).unwrap();
+    assert_eq!((report.samples, fields[1].is_on_image()), (2, true));
 }
 
 #[test]
@@ -206,4 +422,21 @@ fn the_axes_of_adopted_arrays_are_recorded_or_asked_for() {
         let axes = bundle.manifest().fields[0].axes.as_ref();
         assert_eq!(axes.map(Axes::as_str), Some(expected), "{shape:?}");
     }
+}
+
+#[test]
+fn bundles_that_differ_only_in_the_axes_or_the_place_of_a_field_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = beside(dir.path(), "png", &png);
+    let fields = vec![field("more", &dir.path().join("more"), "")];
+    let plan = PlanOptions { fields, ..axes(&[]) };
+    let bases = [dir.path().join("a"), dir.path().join("b")];
+    packed(&images, &bases[0], plan.clone()).unwrap();
+    let none = PlanOptions { axes: axes(&[("more", None)]).axes, ..plan };
+    packed(&images, &bases[1], none).unwrap();
+    let options = DeriveOptions::new(std::env::temp_dir());
+    let error = derive(&bases, &dir.path().join("c"), &options, &|_| {}, &AtomicBool::new(false));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("`more` (files yxc, on the image's pixels)"), "{error}");
+    assert!(error.contains("`more` (files), expected"), "{error}");
 }

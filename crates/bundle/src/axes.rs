@@ -40,6 +40,9 @@ pub struct Grid {
 }
 
 impl Axes {
+    /// Most axes that can be named: one for each letter.
+    pub const MOST: usize = LETTERS.len();
+
     /// Rows, columns, bands: as pictures and TIFF files have them.
     #[must_use]
     pub fn yxc() -> Self {

@@ -1,20 +1,21 @@
 //! Finds the file that belongs to each image, and the field that all of them form.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Axes, Dtype, Field, FieldName, media_type_of_extension};
+use gular_bundle::{Axes, Dtype, Field, FieldName, Grid, Nodata, media_type_of_extension};
+use gular_codec::Limits;
 use gular_codec::tiff::Pages;
-use gular_codec::{Limits, read_header};
 use serde_json::Value;
 
-use super::make::Make;
+use super::make::{Make, other_size, unlike};
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
-use crate::error::{Fault, Remedy};
+use crate::error::{BadInput, Fault, Remedy};
 use crate::layout::{Layout, Placed};
-use crate::payload::{HEADER_BYTES, PayloadOptions, PayloadRecipe};
+use crate::payload::{PayloadOptions, PayloadRecipe, picture_start};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 use crate::{Align, Error, FieldFiles, Inputs, PlanOptions};
@@ -25,7 +26,11 @@ pub(crate) struct Beside<'a> {
     fields: Vec<Finding>,
     /// The images.
     images: Option<&'a Source>,
+    limits: Limits,
 }
+
+/// Returns columns and rows of an image, if they are known.
+type Size<'a> = &'a dyn Fn() -> Option<(u32, u32)>;
 
 /// One field whose files are being found.
 #[derive(Debug)]
@@ -39,6 +44,8 @@ struct Finding {
     arrays: bool,
     /// What the user says about the axes of arrays.
     axes: Option<Option<Axes>>,
+    /// Why pictures are not on the pixels of the image, whatever their size.
+    apart: Option<&'static str>,
     /// Whether a mask is brought to the grid of its image.
     resample: bool,
     /// Columns and rows of tiles.
@@ -58,10 +65,14 @@ struct Seen {
     array: Option<(Dtype, Vec<u64>, String)>,
     /// The first file that is not an array.
     file: Option<String>,
-    /// The axes of the values of the first file, if they are known.
+    /// The axes of the values, if they are known.
     axes: Option<Axes>,
-    /// Whether these values are on the pixels of the image.
-    on_image: bool,
+    /// The first file whose values are on the pixels of its image.
+    on_image: Option<String>,
+    /// The first image that has another size than its file, and what is wrong.
+    unlike: Option<(String, String)>,
+    /// The value that means "not measured" in all arrays, and the first one that says so.
+    nodata: Option<(Option<Nodata>, String)>,
     /// Whether a mask has 16-bit values.
     wide: bool,
     used: u64,
@@ -75,6 +86,8 @@ pub(crate) struct FilesOf {
     pub(crate) field: Field,
     pub(super) source: Source,
     pub(super) make: Make,
+    /// A file that has the size of its image, where those of all files are compared.
+    pub(super) like: Option<String>,
     /// The number of files that belong to no image.
     pub(crate) unused: u64,
 }
@@ -97,6 +110,15 @@ impl<'a> Beside<'a> {
             let name = name.clone();
             let arrays = options.inputs == Inputs::Arrays;
             let axes = options.axes.get(&name).cloned();
+            let is_resized = match options.payload {
+                PayloadOptions::Encoded => false,
+                PayloadOptions::Reencoded(reencode) => reencode.max_side.is_some(),
+                PayloadOptions::Raw(_) => true,
+            };
+            let apart = match options.inputs {
+                Inputs::Bytes => Some("and no images are packed"),
+                _ => is_resized.then_some("which is not resized with its image"),
+            };
             let resample = arrays && is_mask(&name) && options.align == Align::Resample;
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
@@ -108,6 +130,7 @@ impl<'a> Beside<'a> {
                 pixels,
                 arrays,
                 axes,
+                apart,
                 resample,
                 tile,
                 limits,
@@ -117,7 +140,8 @@ impl<'a> Beside<'a> {
             })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
-        Ok(Self { fields: fields?, images: Some(images) })
+        let limits = Limits { max_pixels: options.max_pixels };
+        Ok(Self { fields: fields?, images: Some(images), limits })
     }
 
     /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
@@ -130,7 +154,9 @@ impl<'a> Beside<'a> {
     ) -> Result<(Vec<Value>, u64), Fault> {
         let mut all = 0_u64;
         let mut values = Vec::with_capacity(self.fields.len());
-        let size = || self.images.and_then(|images| recipe.size_of(images, key));
+        let (images, limits, known) = (self.images, self.limits, OnceCell::new());
+        let find = || images.and_then(|images| recipe.size_of(images, key, &limits));
+        let size = || *known.get_or_init(find);
         for field in &mut self.fields {
             let Found { path, bytes } = field.find(key, placed, &size)?;
             all = all.saturating_add(bytes);
@@ -144,6 +170,17 @@ impl<'a> Beside<'a> {
         self.fields.iter().any(|field| field.seen.jpeg)
     }
 
+    /// The first files that have not the size of their images, of fields where others have.
+    pub(crate) fn unlike(&self) -> Vec<BadInput> {
+        let of = |field: &Finding| {
+            let (like, (key, reason)) =
+                field.seen.on_image.as_ref().zip(field.seen.unlike.as_ref())?;
+            let fault = Fault::new(unlike(reason, like), None);
+            Some(Fault { remedy: Remedy::NotOnImage, ..fault }.at(key.clone()))
+        };
+        self.fields.iter().filter_map(of).collect()
+    }
+
     /// The fields, now that all their files are known.
     pub(crate) fn finish(self, recipe: &PayloadRecipe) -> Vec<FilesOf> {
         self.fields.into_iter().map(|finding| finding.finish(recipe)).collect()
@@ -154,9 +191,45 @@ fn is_mask(name: &FieldName) -> bool {
     name.as_str() == "mask"
 }
 
+/// Checks that axes are given only where they can be read in another way.
+fn check_axes(options: &PlanOptions) -> Result<(), Error> {
+    let fail = |text: String| Err(Error::setting(&["axes"], text));
+    for (name, axes) in &options.axes {
+        if *name == FieldName::image() {
+            match (options.inputs, axes) {
+                (Inputs::Arrays | Inputs::Pixels { .. }, Some(_)) => {}
+                (_, None) => return fail("the image is always on its own pixels".to_owned()),
+                (Inputs::Images, Some(axes)) => {
+                    return fail(format!(
+                        "the axes `{axes}` were given for the images, but these are pictures, whose axes are known"
+                    ));
+                }
+                (Inputs::Bytes, Some(axes)) => {
+                    return fail(format!(
+                        "the axes `{axes}` were given, but the files are packed as bytes, which have no axes"
+                    ));
+                }
+            }
+        } else if !options.fields.iter().any(|of| of.name == *name) {
+            let fields = options.fields.iter().map(|of| format!("`{}`", of.name));
+            let those = match fields.collect::<Vec<_>>().as_slice() {
+                [] => "no field has files of its own".to_owned(),
+                of => format!("the fields with files of their own are {}", of.join(", ")),
+            };
+            return fail(format!("axes were given for the field `{name}`, but {those}"));
+        } else if is_mask(name) {
+            return fail(
+                "axes were given for the field `mask`, which always has the axes `yx`, on the pixels of its image".to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Checks that the fields of files go with the other options.
 pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
     let fail = |names, text: String| Err(Error::setting(names, text));
+    check_axes(options)?;
     for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
         if matches!(name, "image" | "label" | "labels" | "data") {
@@ -192,12 +265,7 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
 
 impl Finding {
     /// Finds the file of the image `key`, whose columns and rows `size` returns.
-    fn find(
-        &mut self,
-        key: &str,
-        placed: &Placed<'_>,
-        size: &dyn Fn() -> Option<(u32, u32)>,
-    ) -> Result<Found, Fault> {
+    fn find(&mut self, key: &str, placed: &Placed<'_>, size: Size<'_>) -> Result<Found, Fault> {
         if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
             return Ok(found.clone());
         }
@@ -225,12 +293,7 @@ impl Finding {
     }
 
     /// Finds what a file is and whether it goes with those before.
-    fn look(
-        &mut self,
-        key: &str,
-        found: &Found,
-        size: &dyn Fn() -> Option<(u32, u32)>,
-    ) -> Result<(), Fault> {
+    fn look(&mut self, key: &str, found: &Found, size: Size<'_>) -> Result<(), Fault> {
         let Found { path, bytes } = found;
         let name = &self.name.clone();
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
@@ -247,7 +310,7 @@ impl Finding {
             };
             let start = array::start(&self.source, path, *bytes, &self.limits, self.pages);
             let start = start.map_err(named)?;
-            let Start { dtype, mut shape, is_jpeg, axes, .. } = start;
+            let Start { dtype, mut shape, is_jpeg, axes, geo } = start;
             if is_mask(name) && is_jpeg {
                 let reason =
                     format!("the mask `{path}` is compressed by JPEG, which changes its values");
@@ -278,9 +341,6 @@ impl Finding {
                 }
                 (*height, *width) = (side.into(), side.into());
             }
-            if self.seen.array.is_none() {
-                self.place(path, &shape, axes, size())?;
-            }
             let (d, s, first) =
                 self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
             // A mask that becomes pixels, or is brought to the grid of its image, gets one shape.
@@ -290,7 +350,8 @@ impl Finding {
                 );
                 return fault(reason, Some("all values of a field need the same type and shape"));
             }
-            return Ok(());
+            self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
+            return self.place((key, path), &shape, axes, size);
         }
         if self.tile.is_some() {
             let reason = format!(
@@ -317,93 +378,188 @@ impl Finding {
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
         }
-        if self.seen.file.is_none() && !is_mask(name) {
-            let (axes, on_image) = self.picture(path, size);
-            (self.seen.axes, self.seen.on_image) = (axes, on_image);
+        let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
+        // The files of a field of texts need not be opened.
+        if self.seen.file.is_none() || self.axes.is_some() || media_type.starts_with("image/") {
+            self.picture((key, path), size)?;
         }
         self.seen.file.get_or_insert_with(|| key.to_owned());
-        let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
         self.seen.media_types.insert(media_type);
         Ok(())
     }
 
-    /// Finds what the axes of the first array, of `shape`, mean, and whether its values are on the
-    /// pixels of its image, which has `size`. `of_format` are the axes that its format gives.
+    /// Checks that all arrays have the same value that means "not measured". NaN means it in any
+    /// case, so an array that does not say so is like one that does.
+    fn same_nodata(&mut self, path: &str, found: Option<Nodata>) -> Result<(), Fault> {
+        let is_nan =
+            |nodata: &Option<Nodata>| nodata.as_ref().is_none_or(|nodata| nodata.value().is_nan());
+        match &mut self.seen.nodata {
+            None => self.seen.nodata = Some((found, path.to_owned())),
+            Some((known, _)) if *known == found => {}
+            Some((known, _)) if is_nan(known) && is_nan(&found) => {
+                *known = known.take().or(found);
+            }
+            Some((known, first)) => {
+                let text = |nodata: &Option<Nodata>| match nodata {
+                    Some(nodata) => format!("the nodata value {}", nodata.as_str()),
+                    None => "no nodata value".to_owned(),
+                };
+                let (name, found, known) = (&self.name, text(&found), text(known));
+                let reason =
+                    format!("its `{name}`, `{path}`, has {found}, but `{first}` has {known}");
+                return Err(Fault::new(
+                    reason,
+                    Some("save all files of a field with the same nodata value"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what the axes of arrays of `shape` mean, and whether their values are on the pixels of
+    /// the image. This is looked for until it is true of one; the others are compared with their
+    /// images when they are packed. `of_format` are the axes that the format of the file gives.
     fn place(
         &mut self,
-        path: &str,
+        (key, path): (&str, &str),
         shape: &[u64],
         of_format: Option<Axes>,
-        size: Option<(u32, u32)>,
+        size: Size<'_>,
     ) -> Result<(), Fault> {
-        if is_mask(&self.name) {
+        if is_mask(&self.name) || self.seen.on_image.is_some() {
             return Ok(());
         }
+        let name = &self.name;
         let fault = |reason: String| Fault { remedy: Remedy::NameAxes, ..Fault::new(reason, None) };
-        let is_on = |axes: &Axes| {
-            let grid = axes.grid(shape).map(|grid| (grid.width, grid.height));
-            grid.is_some()
-                && (self.tile.is_some() || grid == size.map(|(w, h)| (w.into(), h.into())))
-        };
-        let axes = match (&self.axes, of_format) {
+        let is_of_format = of_format.is_some();
+        let readings = match (&self.axes, of_format) {
             (Some(None), _) => return Ok(()),
-            (Some(Some(axes)), None) if axes.n() == shape.len() => Some(axes.clone()),
+            (Some(Some(axes)), None) if axes.n() == shape.len() => vec![axes.clone()],
             (Some(Some(axes)), of_format) if of_format.as_ref() != Some(axes) => {
-                let name = &self.name;
                 return Err(fault(format!(
                     "its `{name}`, `{path}`, has the shape {shape:?}{}, not the axes `{axes}`",
                     of_format.map_or_else(String::new, |axes| format!(" and the axes `{axes}`"))
                 )));
             }
-            (_, Some(axes)) => Some(axes),
+            (_, Some(axes)) => vec![axes],
             (_, None) => {
-                let fitting = [Axes::yx(), Axes::yxc(), Axes::cyx()];
-                let mut fitting = fitting.into_iter().filter(|axes| is_on(axes));
-                match (fitting.next(), fitting.next()) {
-                    (Some(_), Some(_)) => {
-                        let name = &self.name;
-                        return Err(fault(format!(
-                            "its `{name}`, `{path}`, has the shape {shape:?}, which can be read in two ways"
-                        )));
-                    }
-                    (axes, _) => axes,
-                }
+                let all = [Axes::yx(), Axes::yxc(), Axes::cyx()].into_iter();
+                all.filter(|axes| axes.n() == shape.len()).collect()
             }
         };
-        self.seen.on_image = axes.as_ref().is_some_and(is_on);
-        self.seen.axes = axes;
+        let is_given = matches!(self.axes, Some(Some(_)));
+        if let ([axes], true) = (readings.as_slice(), is_given || is_of_format) {
+            self.seen.axes = Some(axes.clone());
+        }
+        let grids = readings.iter().filter_map(|axes| Some((axes, axes.grid(shape)?)));
+        let grids: Vec<(&Axes, Grid)> = grids.collect();
+        let image = if grids.is_empty() || self.tile.is_some() { None } else { size() };
+        let is_on = |grid: &Grid| match image {
+            Some((width, height)) => (grid.width, grid.height) == (width.into(), height.into()),
+            None => self.tile.is_some(),
+        };
+        let mut fitting = grids.iter().filter(|(_, grid)| is_on(grid));
+        match (fitting.next(), fitting.next(), image) {
+            (Some(_), Some(_), _) => {
+                return Err(fault(format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}, which can be read in two ways"
+                )));
+            }
+            (Some((axes, _)), None, _) => {
+                self.seen.axes = Some((*axes).clone());
+                self.seen.on_image = Some(path.to_owned());
+            }
+            (None, _, Some((width, height))) => {
+                let reason = format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}, but its image has {width} x {height} pixels"
+                );
+                self.unlike(key, reason)?;
+            }
+            (None, _, None) => {}
+        }
         Ok(())
     }
 
-    /// The axes of a picture, and whether it is on the pixels of its image.
-    fn picture(&self, path: &str, size: &dyn Fn() -> Option<(u32, u32)>) -> (Option<Axes>, bool) {
-        let head = || self.source.head(path, HEADER_BYTES).ok();
-        let (None, Some(head)) = (&self.axes, head()) else { return (None, false) };
-        let header = read_header(&head, &self.limits).ok();
-        let on_image = header.is_some_and(|header| size() == Some(header.upright_size()));
-        let axes = if gular_codec::holds_values(&head) { Axes::yx() } else { Axes::yxc() };
-        (on_image.then_some(axes), on_image)
+    /// Records a file that has not the size of its image, which is a fault if the axes are given.
+    fn unlike(&mut self, key: &str, reason: String) -> Result<(), Fault> {
+        if matches!(self.axes, Some(Some(_))) {
+            return Err(Fault { remedy: Remedy::NotOnImage, ..Fault::new(reason, None) });
+        }
+        self.seen.unlike.get_or_insert_with(|| (key.to_owned(), reason));
+        Ok(())
+    }
+
+    /// Finds whether pictures are on the pixels of the image. This is looked for until it is true of
+    /// one; the others are compared with their images when they are packed.
+    fn picture(&mut self, (key, path): (&str, &str), size: Size<'_>) -> Result<(), Fault> {
+        let given = match &self.axes {
+            Some(None) => return Ok(()),
+            Some(Some(axes)) => Some(axes),
+            None => None,
+        };
+        if self.seen.on_image.is_some() {
+            return Ok(());
+        }
+        let name = &self.name;
+        let fault = |remedy, reason: String| Fault { remedy, ..Fault::new(reason, None) };
+        let Some((header, start)) = picture_start(&self.source, path, &self.limits) else {
+            let Some(axes) = given else { return Ok(()) };
+            return Err(fault(
+                Remedy::NameAxes,
+                format!(
+                    "its `{name}`, `{path}`, is neither an array nor a picture, so it has no axes `{axes}`"
+                ),
+            ));
+        };
+        let (own, known) = match gular_codec::holds_values(&start) {
+            true => (Axes::yx(), "`yx` or `yxc`"),
+            false => (Axes::yxc(), "`yxc`"),
+        };
+        if let Some(axes) = given.filter(|axes| **axes != own && **axes != Axes::yxc()) {
+            return Err(fault(
+                Remedy::NameAxes,
+                format!("its `{name}`, `{path}`, is a picture with the axes {known}, not `{axes}`"),
+            ));
+        }
+        if let (Some(axes), Some(reason)) = (given, self.apart) {
+            return Err(fault(
+                Remedy::NotOnImage,
+                format!(
+                    "the axes `{axes}` were given for `{name}`, but `{path}` is a picture, {reason}"
+                ),
+            ));
+        }
+        let Some(image) = size() else { return Ok(()) };
+        if image == header.upright_size() {
+            self.seen.axes = Some(given.cloned().unwrap_or(own));
+            self.seen.on_image = Some(path.to_owned());
+            return Ok(());
+        }
+        let reason = other_size(header.upright_size(), image);
+        self.unlike(key, format!("its `{name}`, `{path}`: {reason}"))
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
         let Self { name, source, stems, seen, tile, resample, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
-        let grid = seen.on_image.then(FieldName::image);
+        let on_image = seen.on_image.is_some();
+        let grid = on_image.then(FieldName::image);
         let axes = seen.axes.filter(|_| !mask);
-        let on_image = seen.on_image;
+        let nodata = seen.nodata.and_then(|(nodata, _)| nodata);
+        let fixed = |name, dtype, shape| Field { nodata, ..Field::fixed(name, dtype, shape) };
         let (field, make) = match (recipe, seen.array) {
             (PayloadRecipe::Raw { width, height, fit, .. }, array) if mask => {
                 let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
                 let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
                 let shape = vec![u64::from(*height), u64::from(*width)];
                 let make = Make::Fitted { dtype, to: (*width, *height), fit: *fit };
-                (Field::fixed(name, dtype, shape), make)
+                (fixed(name, dtype, shape), make)
             }
             (_, Some((dtype, shape, _))) if resample => {
                 let size = recipe.size().map(|(width, height)| vec![height.into(), width.into()]);
                 let make = Make::Resampled { dtype, tile };
-                (Field::fixed(name, dtype, size.unwrap_or(shape)), make)
+                (fixed(name, dtype, size.unwrap_or(shape)), make)
             }
             (_, Some((dtype, shape, _))) => {
                 let on_image = on_image || mask;
@@ -413,7 +569,7 @@ impl Finding {
                         Make::Array { dtype, shape: shape.clone(), axes: axes.clone(), on_image }
                     }
                 };
-                (Field { axes, grid, ..Field::fixed(name, dtype, shape) }, make)
+                (Field { axes, grid, ..fixed(name, dtype, shape) }, make)
             }
             (_, None) => {
                 let media_types = seen.media_types.into_iter().map(str::to_owned).collect();
@@ -425,7 +581,7 @@ impl Finding {
                 (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
             }
         };
-        FilesOf { field, source, make, unused }
+        FilesOf { field, source, make, like: seen.on_image, unused }
     }
 }
 

@@ -198,6 +198,12 @@ impl FilesOf {
         self.field.as_fixed().and_then(|(_, shape)| shape.get(2..)).unwrap_or_default()
     }
 
+    /// The fault of a file that has not the size of its image, where another one has.
+    fn unlike(&self, fault: Fault) -> Fault {
+        let Some(like) = &self.like else { return fault };
+        Fault { reason: unlike(&fault.reason, like), remedy: Remedy::NotOnImage, ..fault }
+    }
+
     fn value(
         &self,
         file: Vec<u8>,
@@ -212,17 +218,17 @@ impl FilesOf {
                 Ok(file)
             }
             Make::Picture { one_channel } => {
-                if *one_channel != holds_values(&file) {
-                    let found = if *one_channel { "colours" } else { "one channel" };
-                    let reason = format!("it has {found}, other than the first file of the field");
-                    return Err(Fault { remedy: Remedy::NotOnImage, ..Fault::new(reason, None) });
+                // A grey picture among others in colour is read as colours.
+                if *one_channel && !holds_values(&file) {
+                    let like = self.like.as_deref().unwrap_or_default();
+                    let reason = format!("it is not a PNG of one channel, as `{like}` is");
+                    return Err(Fault { remedy: Remedy::SameColours, ..Fault::new(reason, None) });
                 }
                 let size = match one_channel {
                     true => decoder.decode_values(&file)?.0,
                     false => read_header(&file, &decoder.options().limits)?.upright_size(),
                 };
-                let unlike = |fault| Fault { remedy: Remedy::NotOnImage, ..fault };
-                same_size(size, image.size).map_err(unlike)?;
+                same_size(size, image.size).map_err(|fault| self.unlike(fault))?;
                 Ok(file)
             }
             Make::Bytes => {
@@ -240,9 +246,8 @@ impl FilesOf {
                 let grid = axes.as_ref().unwrap_or(&yx).grid(shape);
                 if let (Some(grid), true) = (grid, on_image) {
                     let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-                    let remedy = if axes.is_some() { Remedy::NotOnImage } else { Remedy::Repair };
-                    let unlike = |fault| Fault { remedy, ..fault };
-                    same_size((side(grid.width), side(grid.height)), image.size).map_err(unlike)?;
+                    same_size((side(grid.width), side(grid.height)), image.size)
+                        .map_err(|fault| self.unlike(fault))?;
                 }
                 Ok(array::values(&file, *dtype, shape, &limits, pages)?.values)
             }
@@ -376,12 +381,20 @@ fn mask(
     Ok((size, bytes))
 }
 
+/// What is wrong with a file of another size than its image, where the file `like` has that size.
+pub(super) fn unlike(reason: &str, like: &str) -> String {
+    format!("{reason}; `{like}` has the size of its image")
+}
+
+/// What is wrong with a file of `found` = (columns, rows).
+pub(super) fn other_size(found: (u32, u32), image: (u32, u32)) -> String {
+    let ((width, height), (of_image, rows_of_image)) = (found, image);
+    format!("it has {width} x {height} pixels, but its image has {of_image} x {rows_of_image}")
+}
+
 fn same_size(mask: (u32, u32), image: Option<(u32, u32)>) -> Result<(), Fault> {
     let Some(image) = image.filter(|image| *image != mask) else { return Ok(()) };
-    let reason = format!(
-        "it has {} x {} pixels, but its image has {} x {}",
-        mask.0, mask.1, image.0, image.1
-    );
+    let reason = other_size(mask, image);
     Err(Fault::new(
         reason,
         Some(

@@ -195,6 +195,9 @@ pub(crate) fn array_axes(
     given: Option<&Axes>,
 ) -> Result<Axes, Error> {
     let wrong = |reason: String| Error::WrongAxes { key: key.to_owned(), reason };
+    if !(1..=Axes::MOST).contains(&shape.len()) {
+        return Err(Error::NoAxes { key: key.to_owned(), shape: shape.to_vec() });
+    }
     match (of_format, given) {
         (Some(found), Some(given)) if found != *given => {
             Err(wrong(format!("its format has the axes `{found}`, not `{given}`")))

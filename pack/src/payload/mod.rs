@@ -13,4 +13,4 @@ pub(crate) use depth::{Depths, array_axes};
 pub use gular_codec::Fit;
 pub(crate) use make::{Maker, Value};
 pub use options::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
-pub(crate) use recipe::{HEADER_BYTES, PayloadRecipe};
+pub(crate) use recipe::{PayloadRecipe, picture_start};

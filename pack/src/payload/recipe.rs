@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gular_bundle::{Axes, Band, Dtype, Field, FieldName, MadeValue, Nodata, Payload};
-use gular_codec::{Fit, JpegEncoder, Limits, jpeg_backend, read_header};
+use gular_codec::{Fit, Header, JpegEncoder, Limits, jpeg_backend, read_header};
 use serde::Serialize;
 
 use super::depth::Common;
@@ -13,8 +13,10 @@ use crate::input::MOST_BYTES;
 use crate::source::Source;
 use crate::{Align, BandNames, Error, Inputs, PlanOptions};
 
-/// Bytes of a picture that are read to find its size.
-pub(crate) const HEADER_BYTES: usize = 1 << 20;
+/// Most bytes of a picture that are read to find its size.
+const HEADER_BYTES: usize = 1 << 20;
+/// So many are read first: a JPEG's EXIF, which is before its size, has at most 64 KiB.
+const FIRST_BYTES: usize = 68 << 10;
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
 const CRS: &str = "image_crs";
@@ -221,12 +223,16 @@ impl PayloadRecipe {
 
     /// Returns columns and rows of the image `key` as it is stored, if files beside it can have the
     /// same pixels: if it is an array, or a picture that is not made smaller.
-    pub(crate) fn size_of(&self, images: &Source, key: &str) -> Option<(u32, u32)> {
+    pub(crate) fn size_of(
+        &self,
+        images: &Source,
+        key: &str,
+        limits: &Limits,
+    ) -> Option<(u32, u32)> {
         match self {
             Self::Arrays { .. } => self.size(),
             Self::Encoded | Self::Reencoded { max_side: None, .. } => {
-                let head = images.head(key, HEADER_BYTES).ok()?;
-                Some(read_header(&head, &Limits::default()).ok()?.upright_size())
+                Some(picture_start(images, key, limits)?.0.upright_size())
             }
             Self::Reencoded { .. } | Self::Raw { .. } | Self::Bytes => None,
         }
@@ -293,6 +299,25 @@ impl PayloadRecipe {
                     text("decoder", decoder);
                 }
             }
+        }
+    }
+}
+
+/// Returns the header of the picture at `path`, and the bytes that it was read from; `None` if it
+/// cannot be read.
+pub(crate) fn picture_start(
+    source: &Source,
+    path: &str,
+    limits: &Limits,
+) -> Option<(Header, Vec<u8>)> {
+    let start = source.head(path, FIRST_BYTES).ok()?;
+    match read_header(&start, limits) {
+        Ok(header) => Some((header, start)),
+        Err(gular_codec::Error::UnknownFormat { .. }) => None,
+        Err(_) if start.len() < FIRST_BYTES => None,
+        Err(_) => {
+            let start = source.head(path, HEADER_BYTES).ok()?;
+            Some((read_header(&start, limits).ok()?, start))
         }
     }
 }

@@ -262,6 +262,10 @@ impl<'a> PlanBuilder<'a> {
             }
             last = Some((folded, key.to_owned()));
         }
+        // Otherwise they are left out when they are packed.
+        if options.on_error == OnBadInput::Fail {
+            beside.unlike().into_iter().for_each(|bad| fatal.push(bad));
+        }
         if let Some(error) = fatal.into_error() {
             return Err(error);
         }
