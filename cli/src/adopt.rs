@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_bundle::Axes;
+use gular_bundle::{Axes, FieldName};
 use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
 
 use crate::about::AboutArgs;
@@ -12,7 +12,7 @@ use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
-use crate::{show, units};
+use crate::{pack, pack_report, show, units};
 
 /// Make a bundle from existing dataset files, without copying them
 ///
@@ -41,9 +41,11 @@ pub(crate) struct AdoptArgs {
     /// What the axes of images that are arrays mean, such as `cyx`
     ///
     /// One letter for each axis: `y` rows, `x` columns, `c` bands, `t` time, `z` depth. It is
-    /// needed if the shape has more than one reading.
-    #[arg(long, value_name = "AXES", help_heading = "Columns")]
-    pub(crate) axes: Option<Axes>,
+    /// needed if the shape has more than one reading. `depth=yx` gives the axes of the field
+    /// `depth`. A field whose arrays have the size of the image is cropped and mirrored with it;
+    /// `depth=none` says that it is not on the image's pixels.
+    #[arg(long, value_name = "[FIELD=]AXES", value_parser = pack::axes, help_heading = "Columns")]
+    pub(crate) axes: Vec<(FieldName, Option<Axes>)>,
     /// The column of labels; `folder`: the names of folders
     ///
     /// With `folder`, the names of folders are classes. The column has integers or class names. [default: `label`, `cls` and similar names; `folder` in SquashFS images]
@@ -84,7 +86,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = AdoptOptions {
         image: args.image_column.clone(),
-        axes: args.axes.clone(),
+        axes: pack::axes_of(&args.axes)?,
         label: args.label_column.clone(),
         key: args.key_column.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),
@@ -122,6 +124,7 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
     for (field, column) in &report.fields {
         let _ = writeln!(text, "field {field}: column `{column}`");
     }
+    text.push_str(&pack_report::on_image(&report.resampling));
     let _ = writeln!(text, "keys: {}", report.keys);
     if report.classes > 0 {
         let _ = writeln!(text, "classes: {}", report.classes);

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use gular_bundle::{MANIFEST_NAME, Split};
+use gular_bundle::{FieldName, MANIFEST_NAME, Split};
 use gular_pack::{ArchiveLimit, OtherFiles, Remedy};
 use gular_pelican::{Diagnosis, Scheme, Url, percent_decode};
 use gular_transfer::WrongCopy;
@@ -341,12 +341,12 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::MixedArrays { .. } => {
             "pack the arrays of each type and shape into a bundle of their own"
         }
-        E::UnknownAxes { shape, .. } => return Some(axes(shape)),
+        E::UnknownAxes { field, shape, .. } => return Some(axes(field, shape)),
         E::NoAxes { .. } => {
             "pack such files as they are with `--as bytes`; to adopt them, choose another column with `--image-column`"
         }
         E::WrongAxes { .. } => {
-            "give the axes of the array as it is stored with `--axes`, such as `--axes cyx`, one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth"
+            "give the axes of the array as it is stored with `--axes`, such as `--axes cyx`, one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth; for another field than the images, `--axes NAME=AXES`, or `--axes NAME=none` if it is not on their pixels"
         }
         E::BadInputs(bad) => return Some(bad_inputs(bad)),
         E::Inside { .. } => "choose an output folder outside the source",
@@ -410,7 +410,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::Io(_) => "check the path",
         E::Setting { names: ["axes"], .. } => {
-            "leave it out, or correct the name: `--axes AXES` is for `--as arrays`, and `--axes NAME=AXES` for a `--field NAME=FILES`"
+            "leave it out, or correct the name: `--axes AXES` gives the axes of images that are arrays, and `--axes NAME=AXES` those of another field"
         }
         E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
         E::Condition(_) => {
@@ -483,7 +483,12 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
 const WITHOUT_BASE: &str = ". Or leave out `--base`: then all images go into a new bundle";
 
 /// Says how the axes of an array of `shape` are given.
-fn axes(shape: &[u64]) -> String {
+fn axes(field: &FieldName, shape: &[u64]) -> String {
+    if *field != FieldName::image() {
+        return format!(
+            "name them, such as `--axes {field}=yxc` or `--axes {field}=cyx`, or say that the field is not on the image's pixels: `--axes {field}=none`"
+        );
+    }
     let letters = "one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth";
     match *shape {
         [a, b, c] => format!(

@@ -152,19 +152,7 @@ pub(crate) fn read_as(report: &PackReport) -> String {
         let words: Vec<&str> = axes.chars().map(of).collect();
         let _ = writeln!(text, "arrays: {} (--axes {axes})", words.join(", "));
     }
-    if !report.resampling.is_empty() {
-        let of = |(name, how): (&String, &Resampling)| match how {
-            Resampling::Interpolated => format!("{name} (interpolated)"),
-            Resampling::LikeImage => format!("{name} (like the image)"),
-            Resampling::Nearest => format!("{name} (nearest)"),
-        };
-        let fields: Vec<String> = report.resampling.iter().map(of).collect();
-        let _ = writeln!(
-            text,
-            "on the image's pixels, cropped and mirrored with it: {}",
-            fields.join(", ")
-        );
-    }
+    text.push_str(&on_image(&report.resampling));
     if !report.box_classes.is_empty() {
         let all = &report.box_classes;
         let first: Vec<&str> = all.iter().take(MOST_CLASSES).map(String::as_str).collect();
@@ -172,6 +160,21 @@ pub(crate) fn read_as(report: &PackReport) -> String {
         let _ = writeln!(text, "boxes of {}: {}{more}", n_classes(all.len()), first.join(", "));
     }
     text + "\n"
+}
+
+/// Names the fields on the image's pixels, and says how each is resized.
+pub(crate) fn on_image(resampling: &BTreeMap<String, Resampling>) -> String {
+    let of = |(name, how): (&String, &Resampling)| match how {
+        Resampling::Interpolated => format!("{name} (interpolated)"),
+        Resampling::LikeImage => format!("{name} (like the image)"),
+        Resampling::Nearest => format!("{name} (nearest)"),
+    };
+    match resampling.iter().map(of).collect::<Vec<_>>() {
+        fields if fields.is_empty() => String::new(),
+        fields => {
+            format!("on the image's pixels, cropped and mirrored with it: {}\n", fields.join(", "))
+        }
+    }
 }
 
 fn n_classes(n: usize) -> String {

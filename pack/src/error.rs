@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, FieldName};
 use gular_files::Size;
 
 use crate::{ArchiveLimit, LayoutError, Outside, Part};
@@ -244,6 +244,8 @@ pub enum Error {
     UnknownAxes {
         /// The array.
         key: String,
+        /// The field that it is of.
+        field: FieldName,
         /// Its shape.
         shape: Vec<u64>,
     },

@@ -24,8 +24,18 @@ pub enum Resampling {
 }
 
 impl Resampling {
+    /// The ways for those of `fields` that are on the pixels of the image, which is among them.
+    pub(crate) fn of_fields<'a>(fields: impl Iterator<Item = &'a Field>) -> BTreeMap<String, Self> {
+        let fields: Vec<&Field> = fields.collect();
+        let Some(image) = fields.iter().find(|field| field.is_image()) else {
+            return BTreeMap::new();
+        };
+        let on_image = fields.iter().filter(|field| field.is_on_image());
+        on_image.map(|field| (field.name.to_string(), Self::of(field, image))).collect()
+    }
+
     /// The way for a field that is on the pixels of `image`.
-    pub(crate) fn of(field: &Field, image: &Field) -> Self {
+    fn of(field: &Field, image: &Field) -> Self {
         let Some((dtype, _)) = field.as_fixed() else {
             let in_colour = !field.is_mask() && field.axes != Some(Axes::yx());
             return match in_colour {

@@ -481,11 +481,9 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
             let on_image = plan.fields.iter().filter(|field| field.is_on_image());
             on_image.map(|field| field.name.to_string()).collect()
         },
-        resampling: {
-            let image = plan.recipe.field(&[]);
-            let on_image = plan.fields.iter().filter(|field| field.is_on_image());
-            on_image.map(|field| (field.name.to_string(), Resampling::of(field, &image))).collect()
-        },
+        resampling: Resampling::of_fields(
+            [&plan.recipe.field(&[])].into_iter().chain(&plan.fields),
+        ),
         axes: plan.recipe.field(&[]).axes.map(String::from),
         tolerated: BadInputs::default(),
         misnamed: BadInputs::default(),

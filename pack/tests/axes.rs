@@ -409,7 +409,9 @@ fn the_axes_of_adopted_arrays_are_recorded_or_asked_for() {
         let files = files.map(|file| file.unwrap().path());
         let files: Vec<_> =
             files.filter(|file| file.extension().is_some_and(|e| e == "h5")).collect();
-        let options = AdoptOptions { axes: given, ..AdoptOptions::default() };
+        let given = given.map(|axes| (FieldName::image(), Some(axes)));
+        let axes = given.into_iter().collect();
+        let options = AdoptOptions { axes, ..AdoptOptions::default() };
         let out = dir.path().join("adopted");
         let adopted = adopt(&files, &out, &options, &|_| {}, &Arc::default());
         let Some(expected) = expected else {
@@ -439,4 +441,52 @@ fn bundles_that_differ_only_in_the_axes_or_the_place_of_a_field_say_so() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("`more` (files yxc, on the image's pixels)"), "{error}");
     assert!(error.contains("`more` (files), expected"), "{error}");
+}
+
+#[test]
+fn other_adopted_arrays_are_on_the_image_as_packed_ones_are() {
+    for (image, more, given, found) in [
+        (&[9_u64, 12][..], &[9_u64, 12][..], None, Ok((Some("yx"), true))),
+        (&[9, 12, 2], &[2, 9, 12], None, Ok((Some("cyx"), true))),
+        (&[9, 12], &[9, 12], Some(("more", None)), Ok((None, false))),
+        (&[9, 12], &[18, 24], None, Ok((None, false))),
+        (&[9, 12], &[18, 24], Some(("more", Some("tc"))), Ok((Some("tc"), false))),
+        (&[9, 12], &[18, 24], Some(("more", Some("yx"))), Err("the image has 12 x 9 pixels")),
+        (&[9, 12], &[9, 12], Some(("more", Some("cyx"))), Err("not the axes `cyx`")),
+        (&[9, 12], &[9, 12], Some(("mroe", None)), Err("the fields are `image`, `more`")),
+        (&[16, 16], &[16, 16, 16], None, Err("can be read in more than one way")),
+        (&[16, 16], &[16, 16, 16], Some(("more", Some("cyx"))), Ok((Some("cyx"), true))),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        put(&dir.path().join("images"), "1.npy", &zeros(image));
+        put(&dir.path().join("more"), "1.npy", &zeros(more));
+        let fields = vec![field("more", &dir.path().join("more"), "")];
+        let plan = PlanOptions { fields, envelope: Envelope::Hdf5, ..arrays(&[("more", None)]) };
+        run(&dir.path().join("images"), &dir.path().join("packed"), plan, 1).unwrap();
+        let files = std::fs::read_dir(dir.path().join("packed/data")).unwrap();
+        let files = files.map(|file| file.unwrap().path());
+        let files: Vec<_> =
+            files.filter(|file| file.extension().is_some_and(|e| e == "h5")).collect();
+        let axes = axes(given.as_slice()).axes;
+        let options = AdoptOptions { axes, ..AdoptOptions::default() };
+        let out = dir.path().join("adopted");
+        let adopted = adopt(&files, &out, &options, &|_| {}, &Arc::default());
+        let (axes, on_image) = match found {
+            Ok(found) => found,
+            Err(told) => {
+                let error = adopted.unwrap_err().to_string();
+                assert!(error.contains(told), "{error}");
+                continue;
+            }
+        };
+        assert_eq!(adopted.unwrap().resampling.contains_key("more"), on_image, "{more:?}");
+        let (bundle, _) = samples(&out);
+        let field = &bundle.manifest().fields[1];
+        assert_eq!(field.axes.as_ref().map(Axes::as_str), axes, "{more:?}");
+        assert_eq!(field.is_on_image(), on_image, "{more:?}");
+        // What was adopted in another way is not called done.
+        let options = AdoptOptions::default();
+        let again = adopt(&files, &out, &options, &|_| {}, &Arc::default());
+        assert_eq!(again.is_ok_and(|again| again.already_done), given.is_none(), "{more:?}");
+    }
 }

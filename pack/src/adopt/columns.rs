@@ -16,6 +16,8 @@ const LABEL_NAMES: [&str; 8] =
 const KEY_NAMES: [&str; 6] = ["key", "__key__", "filename", "file_name", "path", "image.path"];
 /// The word for labels that are the folders of keys, and not a column.
 pub(crate) const FOLDER: &str = "folder";
+/// The field that is on the pixels of the image in any case.
+const MASK: &str = "mask";
 /// Most class names; texts with more different values are not classes.
 const MOST_CLASSES: usize = 1 << 20;
 
@@ -23,8 +25,9 @@ const MOST_CLASSES: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) image: Option<String>,
-    /// What the axes of images that are arrays mean.
-    pub(crate) axes: Option<Axes>,
+    /// What the axes of arrays mean, by field; `None` for a field that is not on the pixels of the
+    /// image.
+    pub(crate) axes: BTreeMap<FieldName, Option<Axes>>,
     /// The column of labels; [`FOLDER`] takes the folders of keys.
     pub(crate) label: Option<String>,
     /// Whether the files are trees of folders, as they were on a disk.
@@ -216,7 +219,8 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         classes: Vec::new(),
         left_out: BTreeMap::new(),
     };
-    roles.take_image(found, &image, wanted.axes.as_ref())?;
+    let axes = wanted.axes.get(&FieldName::image()).and_then(Option::as_ref);
+    roles.take_image(found, &image, axes)?;
     match label.as_deref() {
         Some(FOLDER) if found.kind(FOLDER).is_none() => {
             roles.fields.push((Field::label(), FOLDER.to_owned(), Take::Folder));
@@ -226,9 +230,10 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
     }
     for (name, kind) in &found.columns {
         if *name != image && Some(name) != label.as_ref() && Some(name) != roles.key.as_ref() {
-            roles.take_other(found, name, kind);
+            roles.take_other(found, name, kind, wanted)?;
         }
     }
+    roles.check_axes(wanted)?;
     Ok(roles)
 }
 
@@ -325,17 +330,27 @@ impl Roles {
         Ok(())
     }
 
-    fn take_other(&mut self, found: &Found, column: &str, kind: &StoredKind) {
+    fn take_other(
+        &mut self,
+        found: &Found,
+        column: &str,
+        kind: &StoredKind,
+        wanted: &Wanted,
+    ) -> Result<(), Error> {
         let reason = match kind {
             StoredKind::Bytes => {
                 let field = Field::bytes(self.name(column), Vec::new());
                 self.fields.push((field, column.to_owned(), Take::InPlace));
-                return;
+                return Ok(());
             }
             StoredKind::Fixed(dtype, shape) if found.everywhere(column) => {
-                let field = Field::fixed(self.name(column), *dtype, shape.clone());
+                let name = self.name(column);
+                let given = wanted.axes.get(&name);
+                let (axes, on_image) = self.place(column, &name, shape, given)?;
+                let grid = on_image.then(FieldName::image);
+                let field = Field { axes, grid, ..Field::fixed(name, *dtype, shape.clone()) };
                 self.fields.push((field, column.to_owned(), Take::InPlace));
-                return;
+                return Ok(());
             }
             StoredKind::Fixed(..) => "some files do not have this column",
             StoredKind::Integers => "its integers are not all of one type",
@@ -343,6 +358,87 @@ impl Roles {
             StoredKind::Unusable(reason) => reason,
         };
         self.left_out.insert(column.to_owned(), reason.to_owned());
+        Ok(())
+    }
+
+    /// Finds what the axes of a column of arrays mean, and whether its values are on the pixels of
+    /// the image, as for the files of a field.
+    fn place(
+        &self,
+        column: &str,
+        name: &FieldName,
+        shape: &[u64],
+        given: Option<&Option<Axes>>,
+    ) -> Result<(Option<Axes>, bool), Error> {
+        let wrong = |reason| Err(Error::WrongAxes { key: column.to_owned(), reason });
+        let readings = match given {
+            Some(None) => return Ok((None, false)),
+            Some(Some(axes)) if axes.n() != shape.len() => {
+                return wrong(format!("it has the shape {shape:?}, not the axes `{axes}`"));
+            }
+            Some(Some(axes)) => vec![axes.clone()],
+            // A mask always is on the pixels, and has these axes.
+            None if name.as_str() == MASK => return Ok((None, false)),
+            None => {
+                let all = [Axes::yx(), Axes::yxc(), Axes::cyx()].into_iter();
+                all.filter(|axes| axes.n() == shape.len()).collect()
+            }
+        };
+        let given = given.cloned().flatten();
+        let image = self.fields.iter().find(|(field, ..)| field.is_image());
+        let image = image.and_then(|(field, ..)| {
+            let (_, shape) = field.as_fixed()?;
+            field.axes.as_ref()?.grid(shape)
+        });
+        let Some(image) = image else { return Ok((given, false)) };
+        let is_on = |axes: &&Axes| {
+            let grid = axes.grid(shape);
+            grid.is_some_and(|grid| (grid.width, grid.height) == (image.width, image.height))
+        };
+        let mut fitting = readings.iter().filter(is_on);
+        match (fitting.next(), fitting.next(), given) {
+            (Some(axes), None, _) => Ok((Some(axes.clone()), true)),
+            (Some(_), Some(_), _) => Err(Error::UnknownAxes {
+                key: column.to_owned(),
+                field: name.clone(),
+                shape: shape.to_vec(),
+            }),
+            (None, _, Some(axes)) if axes.grid(shape).is_some() => wrong(format!(
+                "it has the shape {shape:?} and the axes `{axes}`, but the image has {} x {} pixels",
+                image.width, image.height
+            )),
+            (None, _, given) => Ok((given, false)),
+        }
+    }
+
+    /// Checks that axes were given only for arrays.
+    fn check_axes(&self, wanted: &Wanted) -> Result<(), Error> {
+        let fail = |text: String| Err(Error::setting(&["axes"], text));
+        for (name, axes) in &wanted.axes {
+            let field = self.fields.iter().map(|(field, ..)| field).find(|of| of.name == *name);
+            match field {
+                None => {
+                    let fields = self.fields.iter().map(|(field, ..)| format!("`{}`", field.name));
+                    let fields: Vec<String> = fields.collect();
+                    return fail(format!(
+                        "axes were given for the field `{name}`, but the fields are {}",
+                        fields.join(", ")
+                    ));
+                }
+                Some(field) if field.is_mask() || field.is_label() => {
+                    return fail(format!(
+                        "axes were given for the field `{name}`, whose meaning is fixed"
+                    ));
+                }
+                Some(field) if field.is_bytes() && axes.is_some() => {
+                    return fail(format!(
+                        "axes were given for the field `{name}`, whose values are not arrays"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// A field's name made of a column's, unlike the others.

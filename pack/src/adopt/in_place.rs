@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    About, Axes, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldPlaces,
-    FileEntry, InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt, Row, Seen,
-    Shard, ShardEntry, ShardIdx, Split, Survey, index_in_place, survey,
+    About, Axes, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldName,
+    FieldPlaces, FileEntry, InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt,
+    Row, Seen, Shard, ShardEntry, ShardIdx, Split, Survey, index_in_place, survey,
 };
 use gular_files::write_file;
 use serde::Serialize;
@@ -23,6 +23,7 @@ use crate::adopt::index::{MediaTypes, labels, places, select};
 use crate::adopt::keys::{self, split_and_class};
 use crate::convert::each_shard;
 use crate::output_folder::{Done, OutDir, finished_bundle};
+use crate::pack_report::Resampling;
 use crate::sort::Sorter;
 use crate::{Error, OnBadInput, Progress};
 
@@ -31,8 +32,9 @@ use crate::{Error, OnBadInput, Progress};
 pub struct AdoptOptions {
     /// The column of images; else by its name, or the only one that can be.
     pub image: Option<String>,
-    /// What the axes of images mean that are arrays, if their shape does not say it.
-    pub axes: Option<Axes>,
+    /// What the axes of arrays mean, by field, if their shape does not say it; `None` for a field
+    /// whose values are not on the pixels of the image.
+    pub axes: BTreeMap<FieldName, Option<Axes>>,
     /// The column of labels; without one it is found by its name.
     pub label: Option<String>,
     /// The column of keys; `Some(None)` makes keys of file names and rows.
@@ -132,6 +134,10 @@ pub struct AdoptReport {
     pub splits: BTreeMap<Split, u64>,
     /// For each field, the column that it was made from.
     pub fields: BTreeMap<String, String>,
+    /// The fields that are on the pixels of the image, and how a loader resizes the values of each
+    /// with it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resampling: BTreeMap<String, Resampling>,
     /// The column that keys were taken from, or `file/row` if they were made of file names and
     /// rows.
     pub keys: String,
@@ -183,6 +189,7 @@ pub fn adopt(
         bytes: total,
         splits: BTreeMap::new(),
         fields: roles.fields.iter().map(|(f, c, _)| (f.name.to_string(), c.clone())).collect(),
+        resampling: Resampling::of_fields(roles.fields.iter().map(|(field, ..)| field)),
         keys: roles.key.clone().unwrap_or_else(|| "file/row".to_owned()),
         classes: roles.classes.len(),
         left_out: roles.left_out.clone(),
@@ -371,7 +378,8 @@ impl Adopt<'_> {
         let since = since.map_err(|e| Error::io("open", &written, e))?;
         // Media types are not compared, since they are found by reading the values.
         let alike = |a: &Field, b: &Field| {
-            a.name == b.name && (a.kind == b.kind || a.is_bytes() && b.is_bytes())
+            (&a.name, &a.axes, &a.grid) == (&b.name, &b.axes, &b.grid)
+                && (a.kind == b.kind || a.is_bytes() && b.is_bytes())
         };
         let fields = found.roles.fields.iter().map(|(field, _, _)| field);
         let adopted = self.sources.first().map(|s| MadeValue::Text(s.envelope.name().to_owned()));

@@ -1,6 +1,6 @@
 //! Finds the pixel type of a set of images before anything is planned.
 
-use gular_bundle::{Axes, Dtype, Nodata};
+use gular_bundle::{Axes, Dtype, FieldName, Nodata};
 use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
@@ -207,8 +207,11 @@ pub(crate) fn array_axes(
         }
         (Some(axes), _) => Ok(axes),
         (None, Some(given)) => Ok(given.clone()),
-        (None, None) => Axes::of_array(dtype, shape)
-            .ok_or_else(|| Error::UnknownAxes { key: key.to_owned(), shape: shape.to_vec() }),
+        (None, None) => Axes::of_array(dtype, shape).ok_or_else(|| Error::UnknownAxes {
+            key: key.to_owned(),
+            field: FieldName::image(),
+            shape: shape.to_vec(),
+        }),
     }
 }
 
