@@ -515,7 +515,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::NotOnImage => {
             "save them at the same size, or give `--axes FIELD=none` if the values are not on the pixels of the image"
         }
-        Remedy::SameColours => "save all pictures of the field in colour, or all with one channel",
+        Remedy::SameColours => {
+            "save all pictures of the field in colour, or all with one channel, or read all as colours with `--axes FIELD=yxc`"
+        }
         Remedy::ChoosePages => {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }
