@@ -490,3 +490,25 @@ fn other_adopted_arrays_are_on_the_image_as_packed_ones_are() {
         assert_eq!(again.is_ok_and(|again| again.already_done), given.is_none(), "{more:?}");
     }
 }
+
+#[test]
+fn the_size_of_a_picture_is_found_behind_its_notes() {
+    // Some hundred kilobytes of a private chunk are before the pixels.
+    let noted = |mut png: Vec<u8>| {
+        let mut chunk = b"noTe".to_vec();
+        chunk.resize(4 + (300 << 10), 7);
+        let crc = crc32fast::hash(&chunk).to_be_bytes();
+        let len = (300_u32 << 10).to_be_bytes();
+        png.splice(33..33, len.into_iter().chain(chunk).chain(crc));
+        png
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let images = beside(dir.path(), "png", &|i| noted(png(i)));
+    for i in 0..3 {
+        put(&images, &format!("{i}.png"), &noted(png(i)));
+    }
+    let fields = vec![field("more", &dir.path().join("more"), "")];
+    let plan = PlanOptions { fields, ..axes(&[]) };
+    let (_, fields) = packed(&images, &dir.path().join("out"), plan).unwrap();
+    assert!(fields[1].is_on_image());
+}

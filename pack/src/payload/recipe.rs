@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gular_bundle::{Axes, Band, Dtype, Field, FieldName, MadeValue, Nodata, Payload};
-use gular_codec::{Fit, Header, JpegEncoder, Limits, jpeg_backend, read_header};
+use gular_codec::{Fit, Format, Header, JpegEncoder, Limits, jpeg_backend, read_header};
 use serde::Serialize;
 
 use super::depth::Common;
@@ -13,10 +13,9 @@ use crate::input::MOST_BYTES;
 use crate::source::Source;
 use crate::{Align, BandNames, Error, Inputs, PlanOptions};
 
-/// Most bytes of a picture that are read to find its size.
-const HEADER_BYTES: usize = 1 << 20;
-/// So many are read first: a JPEG's EXIF, which is before its size, has at most 64 KiB.
-const FIRST_BYTES: usize = 68 << 10;
+/// Bytes of a picture that are read to find its size: mostly the first ones do. A JPEG's EXIF, which
+/// is before its size, has at most 64 KiB; a profile of colours may be longer.
+const HEADER_BYTES: [usize; 3] = [4 << 10, 68 << 10, 1 << 20];
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
 const CRS: &str = "image_crs";
@@ -310,16 +309,25 @@ pub(crate) fn picture_start(
     path: &str,
     limits: &Limits,
 ) -> Option<(Header, Vec<u8>)> {
-    let start = source.head(path, FIRST_BYTES).ok()?;
-    match read_header(&start, limits) {
-        Ok(header) => Some((header, start)),
-        Err(gular_codec::Error::UnknownFormat { .. }) => None,
-        Err(_) if start.len() < FIRST_BYTES => None,
-        Err(_) => {
-            let start = source.head(path, HEADER_BYTES).ok()?;
-            Some((read_header(&start, limits).ok()?, start))
+    // A member of an archive is read as a whole in any case.
+    let first = if matches!(source, Source::Archive(_)) { 2 } else { 0 };
+    let mut sizes = HEADER_BYTES.into_iter().skip(first);
+    let mut next = sizes.next();
+    while let Some(most) = next {
+        let start = source.head(path, most).ok()?;
+        match read_header(&start, limits) {
+            Ok(header) => return Some((header, start)),
+            Err(gular_codec::Error::Truncated { .. } | gular_codec::Error::Corrupt { .. })
+                if start.len() == most => {}
+            Err(_) => return None,
         }
+        next = match Format::sniff(&start) {
+            // Its EXIF is behind its pixels.
+            Some(Format::WebP) => usize::try_from(MOST_BYTES).ok().filter(|whole| most < *whole),
+            _ => sizes.next(),
+        };
     }
+    None
 }
 
 fn name_of(fit: Fit) -> &'static str {
