@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory as _};
 
 use crate::{Cli, show};
@@ -86,13 +86,25 @@ pub(crate) fn print(error: &clap::Error, arguments: impl Iterator<Item = OsStrin
     let (_, name) = verb(arguments);
     let is_long = name == "gular" || name.split(' ').any(|word| word == "help");
     if error.kind() != ErrorKind::DisplayHelp || is_long {
-        show::usage(error);
+        show::usage(error, explains(error, &name).as_deref());
         return;
     }
     let shown = error.render();
     let styled = show::is_watched() && std::env::var_os("NO_COLOR").is_none();
     let text = if styled { shown.ansi().to_string() } else { shown.to_string() };
     let _ = show::lines(&compact(&text));
+}
+
+/// Where the option is explained that an error is about.
+fn explains(error: &clap::Error, name: &str) -> Option<String> {
+    let arg = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(arg) => arg,
+        ContextValue::Strings(args) => args.first()?,
+        _ => return None,
+    };
+    let option = arg.split([' ', '=']).next().filter(|option| option.starts_with("--"))?;
+    let verb = name.strip_prefix("gular ")?;
+    Some(format!("hint: `gular help {verb}` explains `{option}`"))
 }
 
 /// Removes the empty line before each list of options but the first.

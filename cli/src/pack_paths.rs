@@ -126,7 +126,7 @@ pub(crate) fn hint(error: &LayoutError) -> Option<String> {
         LayoutError::NoField { .. } | LayoutError::Lacks { .. } => {
             "give the part another name, or `{*}` if it does not matter".to_owned()
         }
-        _ => "`gular pack --help` explains patterns, at `--images`".to_owned(),
+        _ => "`gular help pack` explains patterns, at `--images`".to_owned(),
     })
 }
 

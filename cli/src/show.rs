@@ -141,11 +141,15 @@ pub(crate) fn masked(text: &str) -> String {
     GIVEN.mask(text).into_owned()
 }
 
-/// Prints what clap says: help on stdout, a usage error on stderr. An error repeats the values that
-/// it is about; with a secret in it, it has no colours, which could be in the midst of the secret.
-pub(crate) fn usage(error: &clap::Error) {
+/// Prints what clap says: help on stdout, a usage error on stderr, with `hint` in place of clap's
+/// advice. An error repeats the values that it is about; changed, or with a secret in it, it has no
+/// colours, which could be in the midst of the secret.
+pub(crate) fn usage(error: &clap::Error, hint: Option<&str>) {
+    /// What clap says at the end of each error.
+    const ADVICE: &str = "\nFor more information, try '--help'.\n";
     let text = error.render().to_string();
-    let shown = masked(&text);
+    let told = text.strip_suffix(ADVICE).zip(hint).map(|(told, hint)| format!("{told}{hint}\n"));
+    let shown = masked(told.as_deref().unwrap_or(&text));
     if error.use_stderr() && shown != text {
         let _ = write!(io::stderr().lock(), "{}", printable(&shown));
     } else {

@@ -279,7 +279,8 @@ impl<'a> InputReader<'a> {
             return Err(Fault::new(reason, Some("run again")));
         };
         let TileOptions { size: side, min_valid, .. } = *tile;
-        let wanted = Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid };
+        let wanted =
+            Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid, beyond: 0 };
         let Window { values, geo, valid, scene: scene_size, is_empty } =
             self.scenes.read(wanted)?;
         if is_empty {

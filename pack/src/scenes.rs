@@ -85,6 +85,9 @@ pub(crate) struct Wanted<'a> {
     pub(crate) side: u32,
     /// The part of its pixels that must have a value.
     pub(crate) min_valid: f64,
+    /// The byte that numbers beyond a scene without nodata are made of: of masks 0xff, which gives
+    /// the largest unsigned number or -1, and is no class.
+    pub(crate) beyond: u8,
 }
 
 /// The open scenes of a thread.
@@ -119,7 +122,7 @@ impl Scenes {
         Ok(((tiff.width, tiff.height), &tiff.geo))
     }
 
-    /// Reads a window; beyond the scene is nodata, or 0.
+    /// Reads a window; beyond the scene is nodata, or what is wanted there.
     pub(crate) fn read(&mut self, wanted: Wanted<'_>) -> Result<Window, Fault> {
         let at = self.find(&wanted)?;
         let open = self.open.remove(at);
@@ -224,7 +227,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
             }
             valid = Some(padded);
         }
-        let fill = nodata.unwrap_or_else(|| vec![0; bytes]);
+        let fill = nodata.unwrap_or_else(|| vec![wanted.beyond; bytes]);
         let line = side as usize * pixel;
         let mut padded = fill.repeat(line * side as usize / bytes);
         let rows = values.chunks_exact(width as usize * pixel);

@@ -71,8 +71,9 @@ def refuse_unknown(of: str, names: Iterable[str], known: Iterable[str]) -> None:
     :raises TypeError: as Python does for an argument that a function does not have.
     """
     for name in names:
-        near = difflib.get_close_matches(name, list(known), 1)
-        hint = _OF_PYTORCH.get(name) or (f"did you mean `{near[0]}`?" if near else "help(gular.DataLoader) lists the options")
+        near = difflib.get_close_matches(name, list(known), 3, 0)
+        is_near = bool(difflib.get_close_matches(name, near[:1], 1))
+        hint = _OF_PYTORCH.get(name) or (f"did you mean `{near[0]}`?" if is_near else f"the nearest are `{'`, `'.join(near)}`")
         raise TypeError(mask(f"{of} has no option `{name}`: {hint}"))
 
 

@@ -165,7 +165,7 @@ def pages_of_microscopes():
     names = {"axes": "CYX", "Channel": {"Name": list("abcd")}}
     tifffile.imwrite(source / "imagej.tif", planes, imagej=True, metadata={"axes": "CYX"})
     tifffile.imwrite(source / "ome.ome.tif", planes, metadata=names, tile=(16, 32), compression="zlib")
-    gular("pack", source, "bundle channels", "--as", "arrays", *LABELS)
+    gular("pack", source, "bundle channels", "--as", "arrays", "--band-names", "ignore", *LABELS)
     found = values("bundle channels")
     check("channels of ImageJ and OME-TIFF are bands", len(found) == 2 and all(same(v, pages) for v in found.values()))
     plain = folder("plain pages")

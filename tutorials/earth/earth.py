@@ -55,10 +55,10 @@ def train(bundle, weights):
     net = UNet(bands)
     net.mean.copy_(torch.from_numpy(mean).view(1, -1, 1, 1))
     net.std.copy_(torch.from_numpy(np.sqrt(squares / pixels - mean**2)).view(1, -1, 1, 1))
-    optimiser = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    optimiser = torch.optim.AdamW(net.parameters(), lr=5e-3)
     options = {"batch_size": 8, "transform": gular.Resize(side, side), "numbers": "stored", "fields": ["mask"]}
     loader = gular.DataLoader(bundle, "train", augment=[gular.HorizontalFlip(), gular.QuarterTurns()], **options)
-    for epoch in range(12):
+    for epoch in range(16):
         losses = []
         for batch in loader:
             loss = F.cross_entropy(net(batch["image"]), batch["mask"].long(), ignore_index=UNKNOWN)

@@ -137,14 +137,16 @@ impl PlannedFile<'_> {
         let Self { of, number, bytes, path, pages } = *self;
         if let Make::Resampled { dtype, tile: Some(side) } = of.make {
             let (source, corner) = (&of.source, image.corner);
-            let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
+            let (min_valid, beyond) = (0.0, 0xff);
+            let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, beyond };
             return resampled_tile(&wanted, dtype, image, scenes);
         }
         let Make::Window { dtype, side, mask } = of.make else {
             return of.value(self.read()?, image, decoder, pages);
         };
         let (source, corner) = (&of.source, image.corner);
-        let wanted = Wanted { source, number, path, bytes, corner, side, min_valid: 0.0 };
+        let (min_valid, beyond) = (0.0, if mask { 0xff } else { 0 });
+        let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, beyond };
         let (size, geo) = scenes.size(&wanted)?;
         image.check_place(geo)?;
         same_size(size, image.size)?;

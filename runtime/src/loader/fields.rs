@@ -12,8 +12,9 @@ use crate::Error;
 /// The field of the classes of pixels.
 const MASK: &str = "mask";
 
-/// The media type of npy files.
+/// The media types of npy files, and of files of an unknown kind.
 const NPY: &str = "application/x-npy";
+const OCTETS: &str = "application/octet-stream";
 
 /// The number of channels of a decoded picture, and of a batch of grey pictures.
 pub(super) const RGB: usize = 3;
@@ -178,8 +179,9 @@ impl Fields {
             if field.is_image() || field.is_label() || columns.iter().any(|c| c.field == at) {
                 return Err(refuse(format!("every batch contains `{name}` already")));
             }
-            let is_npy =
-                matches!(&field.kind, FieldKind::Bytes { media_types } if *media_types == [NPY]);
+            // Files that were adopted are octets.
+            let is_npy = matches!(&field.kind, FieldKind::Bytes { media_types }
+                if media_types.iter().all(|m| [NPY, OCTETS].contains(&m.as_str())));
             let Loaded { kind, fixed, channels_last } = match &image {
                 Some(image) if field.is_on_image() => moved_field(bundle, at, image, options)?,
                 None if name == MASK => {
@@ -189,6 +191,12 @@ impl Fields {
                 }
                 Some(_) if name == BOXES && is_npy => Loaded::bytes(OtherKind::Boxes),
                 Some(_) if OF_BOXES.contains(&name.as_str()) && is_npy => {
+                    let has_boxes = options.fields.iter().any(|field| field == BOXES);
+                    if !has_boxes && fields.iter().any(|field| field.name.as_str() == BOXES) {
+                        return Err(refuse(format!(
+                            "`{name}` tells something of each box, and crops drop some: name `{BOXES}`, too"
+                        )));
+                    }
                     Loaded::bytes(OtherKind::OfBoxes)
                 }
                 _ => plain_field(field),

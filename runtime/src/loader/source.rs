@@ -30,6 +30,9 @@ use crate::Error;
 use crate::augment::{Affine, Augment, MaskView, PictureEdit, Placement, Transform};
 use crate::order::{KeyedRng, Visit, term};
 
+/// Words in the names of columns that tell places.
+const PLACES: [&str; 6] = ["box", "corner", "landmark", "point", "polygon", "vertex"];
+
 // A thread keeps what it read into; one huge sample must not hold memory for good.
 const KEPT_BYTES: usize = 16 << 20;
 
@@ -206,7 +209,10 @@ impl Source {
         let unmoved = self.fields.others.iter().filter(|other| !other.kind.is_moved());
         let unmoved = unmoved.filter_map(|other| other.field.of(fields));
         let tells_places = |field: &&Field| match &field.kind {
-            FieldKind::Fixed { shape, .. } => shape.len() > 1,
+            FieldKind::Fixed { shape, .. } => {
+                let name = field.name.as_str();
+                shape.len() > 1 || shape.len() == 1 && PLACES.iter().any(|word| name.contains(word))
+            }
             FieldKind::Bytes { .. } if OF_BOXES.contains(&field.name.as_str()) => false,
             FieldKind::Bytes { media_types } => {
                 media_types.iter().any(|m| m.starts_with("image/") || m == "application/x-npy")
@@ -734,14 +740,19 @@ impl Source {
                 LoaderError::FieldSize { field, key, shard, row, size, image }.into()
             }
             Unmade::U16 => {
-                let reason = format!(
-                    "sample `{key}` has 16-bit pixels: choose `u16` to keep them, or `u8` for their high byte"
-                );
+                let reason = match field.as_str() {
+                    "image" => format!(
+                        "sample `{key}` has 16-bit pixels: choose `u16` to keep them, or `u8` for their high byte"
+                    ),
+                    _ => format!(
+                        "the `{field}` of sample `{key}` has 16 bits, and the first ones of the split have 8: choose `u16`"
+                    ),
+                };
                 Error::Option { option: "depth", reason }
             }
             Unmade::Colours => {
                 let reason = format!(
-                    "sample `{key}` has colours, and the first pictures of the split are grey: choose bands 0, 1 and 2 for three channels of each, or band 0 for one"
+                    "the `{field}` of sample `{key}` has colours, and the first pictures of the split are grey: choose bands 0, 1 and 2 for three channels of each, or band 0 for one"
                 );
                 Error::Option { option: "bands", reason }
             }

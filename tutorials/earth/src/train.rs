@@ -14,9 +14,9 @@ use tch::{Device, Kind, Reduction, Tensor};
 
 use crate::unet::{CLASSES, UNKNOWN, UNet};
 
-const EPOCHS: u64 = 12;
+const EPOCHS: u64 = 16;
 const BATCH_SIZE: usize = 8;
-const LEARNING_RATE: f64 = 1e-2;
+const LEARNING_RATE: f64 = 5e-3;
 
 pub(crate) fn run(bundle: &Path, weights: &Path) -> Result<()> {
     let bundle = Arc::new(Bundle::open(bundle, OpenOptions::default())?);

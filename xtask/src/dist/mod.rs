@@ -60,7 +60,7 @@ pub(crate) struct Args {
 /// `cargo xtask dist`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
-    let ready = setup::without_libtorch(&workspace)?;
+    let ready = setup::for_release(&workspace)?;
     let home = workspace.target.join(HOME);
     let out = args.out.clone().unwrap_or_else(|| workspace.target.join("dist"));
     release_files::check_changelog(&workspace.root)?;

@@ -95,6 +95,23 @@ pub fn without_libtorch(workspace: &Workspace) -> Result<Ready> {
     Ok(Ready::new(workspace, libtorch::home(workspace, Line::Current), None))
 }
 
+/// Returns the environment for builds of a release: without libtorch, with the fast decoder, whose
+/// tools are downloaded where they are missing.
+///
+/// # Errors
+/// If a compiler is missing, or a tool cannot be had.
+pub fn for_release(workspace: &Workspace) -> Result<Ready> {
+    if let Err(missing) = turbo::find(workspace) {
+        let python = tools::pip().with_context(|| {
+            let missing = missing.join(", ");
+            format!("a release decodes with libjpeg-turbo: install {missing}, or Python's pip, which downloads them")
+        })?;
+        let _lock = lock(&workspace.target)?;
+        turbo::install(workspace, &python)?;
+    }
+    without_libtorch(workspace)
+}
+
 fn plan(workspace: &Workspace, line: Line) -> Result<Ready> {
     let survey = Survey::of(workspace, line)?;
     if let Need::Fetch = survey.need {
