@@ -223,7 +223,7 @@ def arrays_of_numpy():
     np.save(source / "big.npy", array.astype(">f8"))
     np.savez(source / "one.npz", array)
     np.savez_compressed(source / "small.npz", image=array)
-    gular("pack", source, "bundle arrays", "--as", "arrays", *LABELS)
+    gular("pack", source, "bundle arrays", "--as", "arrays", "--axes", "yxc", *LABELS)
     found = values("bundle arrays")
     check("NumPy's arrays of both orders", len(found) == 5 and all(same(v, array) for v in found.values()))
     for dtype in ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32"):
