@@ -214,7 +214,7 @@ pub(crate) struct PackArgs {
     /// What several pages in one file are. `bands`: bands of one image, in their order; all pages
     /// must have one size and type. `first`: only the first page counts. `as-said`: bands, if the
     /// file itself says that they are channels (ImageJ, OME-XML), else an error. Smaller copies and
-    /// masks within a file are no pages.
+    /// masks within a file do not count.
     #[arg(
         long,
         value_enum,

@@ -40,7 +40,7 @@ impl Resampling {
             let in_colour = !field.is_mask() && field.axes != Some(Axes::yx());
             return match in_colour {
                 true if image.is_bytes() => Self::LikeImage,
-                // The numbers of the image are no colours.
+                // The numbers of the image are not colours.
                 true => Self::Interpolated,
                 false => Self::Nearest,
             };

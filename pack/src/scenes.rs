@@ -86,7 +86,7 @@ pub(crate) struct Wanted<'a> {
     /// The part of its pixels that must have a value.
     pub(crate) min_valid: f64,
     /// The byte that numbers beyond a scene without nodata are made of: of masks 0xff, which gives
-    /// the largest unsigned number or -1, and is no class.
+    /// the largest unsigned number or -1, so that no class has it.
     pub(crate) beyond: u8,
 }
 

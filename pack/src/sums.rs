@@ -566,7 +566,7 @@ mod tests {
         assert_eq!((found.count(0), found.sum[0].as_str()), (2, "-1.5"));
         assert_eq!((odd.pixels, found.pixels), (5, 0));
         assert_eq!(sums(&[1e16, 1.0, -1e16]).statistics().unwrap().sum[0].as_str(), "1");
-        // A sum that cannot be written is no sum.
+        // A sum that cannot be written is left out.
         assert_eq!(sums(&[1e200, 1.0]).statistics(), None);
         assert_eq!(sums(&[f64::NAN]).statistics().unwrap().counts, [0]);
 

@@ -10,7 +10,7 @@ use gular_codec::encode_png;
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_pack::{
     AdoptOptions, DeriveOptions, Error, Inputs, Labels, OnBadInput, PackReport, PayloadOptions,
-    PlanOptions, RawOptions, Remedy, Resampling, adopt, derive,
+    PlanOptions, RawOptions, Remedy, Resampling, TileOptions, adopt, derive,
 };
 
 use crate::fields::{array, field, grey};
@@ -511,4 +511,26 @@ fn the_size_of_a_picture_is_found_behind_its_notes() {
     let plan = PlanOptions { fields, ..axes(&[]) };
     let (_, fields) = packed(&images, &dir.path().join("out"), plan).unwrap();
     assert!(fields[1].is_on_image());
+}
+
+#[test]
+fn no_class_is_beyond_a_scene() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, masks) = (dir.path().join("scenes"), dir.path().join("masks"));
+    put(&source, "1.tif", &scene((20, 16), 20, Geo::default()));
+    let out = Cursor::new(Vec::new());
+    let mut mask =
+        GeoTiffWriter::new(out, (20, 16), 1, Number::U8, Geo::default(), Packing::Deflate).unwrap();
+    for _ in 0..16 {
+        mask.push(&[3; 20]).unwrap();
+    }
+    put(&masks, "1.tif", &mask.finish().unwrap().into_inner());
+    let tile = Some(TileOptions { size: 24, overlap: 0, min_valid: 0.0 });
+    let plan = PlanOptions { tile, fields: vec![field("mask", &masks, "")], ..arrays(&[]) };
+    let out = dir.path().join("out");
+    run(&source, &out, plan, 1).unwrap();
+    let (_, found) = samples(&out);
+    let mask = &found.values().next().unwrap().1[1];
+    let of = |class: u8| mask.iter().filter(|value| **value == class).count();
+    assert_eq!((of(3), of(255)), (20 * 16, 24 * 24 - 20 * 16));
 }

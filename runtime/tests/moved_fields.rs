@@ -187,7 +187,7 @@ fn arrays_without_rows_and_columns_are_delivered_as_they_are() {
     let made = of_axes(Dtype::I32, "tc");
     let (shape, found) = epoch(&made.bundle, &options(TRANSFORMS[0]), "image");
     assert_eq!((shape, found.len()), (vec![2, 5], 12 * 10 * 4));
-    // They are no pictures, of which bands can be chosen or two be mixed.
+    // Bands can be chosen only of pictures, and only pictures are mixed.
     let bands = LoaderOptions { bands: Some(vec![0]), ..options(TRANSFORMS[0]) };
     let mixed =
         LoaderOptions { blend: Some(Blend::MixUp { alpha: 1.0 }), ..options(TRANSFORMS[0]) };

@@ -30,7 +30,7 @@ pub struct AxesError {
 
 /// The size of an array that is seen as pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
+pub struct GridSize {
     /// Number of rows.
     pub height: u64,
     /// Number of columns.
@@ -99,12 +99,12 @@ impl Axes {
     /// The rows, columns and channels of an array of `shape`; `None` if it has no rows or no
     /// columns, or if it has another number of axes.
     #[must_use]
-    pub fn grid(&self, shape: &[u64]) -> Option<Grid> {
+    pub fn grid(&self, shape: &[u64]) -> Option<GridSize> {
         let side = |letter| self.place(letter).and_then(|at| shape.get(at).copied());
         let (height, width) = (side('y')?, side('x')?);
         let others = shape.iter().zip(self.0.chars()).filter(|(_, c)| !matches!(c, 'y' | 'x'));
         let channels = others.map(|(n, _)| *n).try_fold(1_u64, u64::checked_mul)?;
-        (shape.len() == self.n()).then_some(Grid { height, width, channels })
+        (shape.len() == self.n()).then_some(GridSize { height, width, channels })
     }
 }
 

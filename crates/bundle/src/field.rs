@@ -401,7 +401,7 @@ impl Nodata {
     }
 }
 
-/// A [`Nodata`] that is no decimal.
+/// A [`Nodata`] that a decimal cannot represent.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 struct NodataFloat(String);

@@ -45,7 +45,7 @@ mod split;
 mod tensors;
 mod view;
 
-pub use axes::{Axes, AxesError, Grid};
+pub use axes::{Axes, AxesError, GridSize};
 pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
 pub use block_list::{BLOCKS_SUFFIX, MAX_BLOCKS_BYTES};
 pub use bundle::{Bundle, OpenOptions, SampleId};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Axes, Dtype, Field, FieldName, Grid, Nodata, media_type_of_extension};
+use gular_bundle::{Axes, Dtype, Field, FieldName, GridSize, Nodata, media_type_of_extension};
 use gular_codec::Limits;
 use gular_codec::tiff::Pages;
 use serde_json::Value;
@@ -452,9 +452,9 @@ impl Finding {
             self.seen.axes = Some(axes.clone());
         }
         let grids = readings.iter().filter_map(|axes| Some((axes, axes.grid(shape)?)));
-        let grids: Vec<(&Axes, Grid)> = grids.collect();
+        let grids: Vec<(&Axes, GridSize)> = grids.collect();
         let image = if grids.is_empty() || self.tile.is_some() { None } else { size() };
-        let is_on = |grid: &Grid| match image {
+        let is_on = |grid: &GridSize| match image {
             Some((width, height)) => (grid.width, grid.height) == (width.into(), height.into()),
             None => self.tile.is_some(),
         };

@@ -183,7 +183,9 @@ impl Fields {
             let is_npy = matches!(&field.kind, FieldKind::Bytes { media_types }
                 if media_types.iter().all(|m| [NPY, OCTETS].contains(&m.as_str())));
             let Loaded { kind, fixed, channels_last } = match &image {
-                Some(image) if field.is_on_image() => moved_field(bundle, at, image, options)?,
+                Some(image) if field.is_on_image() => {
+                    moved_field(bundle, (at, field), image, options)?
+                }
                 None if name == MASK => {
                     return Err(refuse(
                         "masks belong to images, and the bundle has no images".into(),
@@ -372,13 +374,10 @@ fn image_shape(image: &ImageField, options: &LoaderOptions) -> Vec<usize> {
 /// A field whose values lie on the pixels of `image`.
 fn moved_field(
     bundle: &Bundle,
-    at: FieldIdx,
+    (at, field): (FieldIdx, &Field),
     image: &ImageField,
     options: &LoaderOptions,
 ) -> Result<Loaded, Error> {
-    let Some(field) = at.of(&bundle.manifest().fields) else {
-        return Err(LoaderError::NoImages { found: "no such field".into() }.into());
-    };
     let (width, height) = options.transform.size();
     let (width, height) = (width as usize, height as usize);
     let is_mask = field.is_mask();

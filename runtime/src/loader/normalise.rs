@@ -65,7 +65,7 @@ impl NormaliseBy {
             }
             Self::Kind => {
                 let dtype = format!("{made:?}").to_lowercase();
-                // Colour of which two channels are taken is no colour.
+                // Two channels of a colour picture are not colour any more.
                 let n = if Normalise::suits(made, channels) { bands.len() } else { channels };
                 let kind = format!("{} of `{dtype}`", counted(n, "channel"));
                 let of_bundle = images.of_bundle().map_err(|why| {

@@ -200,7 +200,7 @@ impl Source {
     }
 
     /// The fields that are delivered as stored although the image is cropped or turned, and that
-    /// may tell places on it: arrays of two axes or more, and pictures.
+    /// may tell places on it: arrays of two axes or more, pictures, and columns such as `keypoints`.
     pub(super) fn left_behind(&self) -> Vec<String> {
         if self.fields.image.is_none() || self.keeps_places() {
             return Vec::new();

@@ -13,7 +13,7 @@ use super::page_words::PageWords;
 use super::{Positioned, Tiff, outside, unpack};
 use crate::{Error, Limits};
 
-/// What the pages of a file become. Reduced-size images and masks beside a picture are no pages.
+/// What the pages of a file become. Reduced-size images and masks beside a picture do not count as pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pages {
     /// Bands, if the file itself says that they are channels; otherwise several pages are an error.
