@@ -524,6 +524,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::Align => {
             "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
         }
+        Remedy::Resample => {
+            "bring all bands to the pixels of the finest with `--align resample` (bilinear), or name the bands that have one size, such as `{band:B02|B03|B04}`"
+        }
         Remedy::IgnoreBandNames => {
             "give all files the same names of bands, or, if their bands are in the same order, pack without names with `--band-names ignore`"
         }

@@ -230,7 +230,9 @@ pub(crate) struct PackArgs {
     /// If an image and its mask, or another field, are both georeferenced TIFF files, `check`
     /// refuses another CRS, another size of pixels, and a shift of more than half a pixel.
     /// `resample` brings a mask in the same CRS to the grid of its image: each pixel gets the value
-    /// of the nearest one of the mask, which must cover the image. `ignore` does not compare them.
+    /// of the nearest one of the mask, which must cover the image. Of an image with a file for each
+    /// {band}, it brings coarser bands to the grid of the finest by bilinear interpolation.
+    /// `ignore` does not compare them.
     #[arg(
         long,
         value_enum,
@@ -285,6 +287,13 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) band_names: BandNamesArg,
+    /// Fill up series of fewer dates with nodata
+    ///
+    /// If a pattern of --images has {date}, all samples must have the same number of dates. This
+    /// appends frames of nodata (or 0) to shorter series; the field `image_dates` has a line for
+    /// each date that a sample really has.
+    #[arg(long, help_heading = "Arrays and tiles", hide_short_help = true)]
+    pub(crate) pad_dates: bool,
     /// The table's column of splits: train, val (valid, validation) or test
     #[arg(long, value_name = "NAME", help_heading = "Splits and order")]
     pub(crate) split_column: Option<String>,
@@ -649,6 +658,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             overlap: args.overlap,
             min_valid: args.min_valid,
         }),
+        pad_dates: args.pad_dates,
         band_names: match args.band_names {
             BandNamesArg::Compare => BandNames::Compare,
             BandNamesArg::Ignore => BandNames::Ignore,

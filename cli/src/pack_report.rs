@@ -151,6 +151,9 @@ pub(crate) fn read_as(report: &PackReport) -> String {
         };
         let words: Vec<&str> = axes.chars().map(of).collect();
         let _ = writeln!(text, "arrays: {} (--axes {axes})", words.join(", "));
+        if !report.bands.is_empty() {
+            let _ = writeln!(text, "bands: {}", report.bands.join(", "));
+        }
     }
     text.push_str(&on_image(&report.resampling));
     if !report.box_classes.is_empty() {

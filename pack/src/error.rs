@@ -611,6 +611,8 @@ pub enum Remedy {
     ChoosePages,
     /// It would be accepted if locations were not compared.
     Align,
+    /// It would be accepted if coarser files were brought to the pixels of the finest.
+    Resample,
     /// Leaving the names of bands out of account would accept it.
     IgnoreBandNames,
 }

@@ -15,11 +15,12 @@ use crate::grid::Grid;
 use crate::labels::stored;
 use crate::payload::{Maker, PayloadRecipe, Value};
 use crate::pixel_budget::{PixelBudget, Pixels};
-use crate::plan::{Plan, Record};
+use crate::plan::{Extra, Plan, Record};
 use crate::scan::media_type_of;
 use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
 use crate::spares::Spares;
+use crate::stack::{self, Stack, StackWindow};
 use crate::{Align, CheckImages, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
@@ -133,11 +134,11 @@ impl<'a> InputReader<'a> {
     }
 
     fn value(&mut self, source: &Source, record: &Record) -> Result<Value, Fault> {
-        let (of_table, of_files, scene) = further(self.plan, record).ok_or_else(|| {
+        let (of_table, of_files, extra) = further(self.plan, record).ok_or_else(|| {
             Fault::new("this file's line in the plan is damaged".to_owned(), None)
         })?;
-        let (mut value, image) = match self.tile {
-            Some(tile) => self.cut(source, record, scene, &tile)?,
+        let (mut value, image) = match self.assembled(source, record, extra.as_ref())? {
+            Some(made) => made,
             None => self.whole(source, record)?,
         };
         if value.is_empty {
@@ -146,7 +147,7 @@ impl<'a> InputReader<'a> {
         value.further = of_table;
         let Self { files, decoder, scenes, .. } = self;
         value.further.extend(files.read(&of_files, &image, decoder, scenes)?);
-        value.further.extend(self.of_array(value.geo.take()));
+        value.further.extend(self.of_array(value.geo.take(), extra.as_ref()));
         Ok(value)
     }
 
@@ -169,17 +170,15 @@ impl<'a> InputReader<'a> {
         record: &Record,
         stored: Option<&StoredSample>,
     ) -> Result<Likeness, Fault> {
-        let Some((of_table, of_files, scene)) = further(self.plan, record) else {
+        let Some((of_table, of_files, extra)) = further(self.plan, record) else {
             return Ok(Likeness::Other);
         };
-        let (like, image, of_array) = match (self.tile, stored) {
-            (Some(tile), _) => {
-                let (value, image) = self.cut(source, record, scene, &tile)?;
-                if value.is_empty {
-                    return Ok(Likeness::Empty);
-                }
+        let made = self.assembled(source, record, extra.as_ref())?;
+        let (like, image, of_array) = match (made, stored) {
+            (Some((value, _)), _) if value.is_empty => return Ok(Likeness::Empty),
+            (Some((value, image)), _) => {
                 let like = stored.is_some_and(|stored| stored.image.is(&value.bytes));
-                (like, image, Some(self.of_array(value.geo)))
+                (like, image, Some(self.of_array(value.geo, extra.as_ref())))
             }
             (None, Some(stored)) => {
                 let encoded = self.plan.recipe.payload() == Payload::Encoded;
@@ -206,7 +205,7 @@ impl<'a> InputReader<'a> {
     }
 
     /// Returns the values of the fields that an array brings along.
-    fn of_array(&self, geo: Option<Geo>) -> Vec<Vec<u8>> {
+    fn of_array(&self, geo: Option<Geo>, extra: Option<&Extra>) -> Vec<Vec<u8>> {
         let PayloadRecipe::Arrays { geo: is_geo, nodatas, .. } = self.plan.recipe else {
             return Vec::new();
         };
@@ -219,6 +218,9 @@ impl<'a> InputReader<'a> {
         }
         if nodatas {
             values.push(nodata.unwrap_or(f64::NAN).to_le_bytes().to_vec());
+        }
+        if let (true, Some(Extra::Stack(stack))) = (self.plan.recipe.n_dates() > 0, extra) {
+            values.push(stack.dates.join("\n").into_bytes());
         }
         values
     }
@@ -263,6 +265,61 @@ impl<'a> InputReader<'a> {
         Ok(OfImage { size, grid, ..OfImage::default() })
     }
 
+    /// Makes the value of a sample that is a tile or has several files; `None` for others.
+    fn assembled(
+        &mut self,
+        source: &Source,
+        record: &Record,
+        extra: Option<&Extra>,
+    ) -> Result<Option<(Value, OfImage)>, Fault> {
+        match (self.tile, extra) {
+            (tile, Some(Extra::Stack(stack))) => {
+                self.stacked(source, record, stack, tile.as_ref()).map(Some)
+            }
+            (Some(tile), Some(Extra::Scene(bytes))) => {
+                self.cut(source, record, *bytes, &tile).map(Some)
+            }
+            (Some(tile), None) => self.cut(source, record, 0, &tile).map(Some),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// The value of a sample that has several files, or of a tile of it.
+    fn stacked(
+        &mut self,
+        source: &Source,
+        record: &Record,
+        stack: &Stack,
+        tile: Option<&TileOptions>,
+    ) -> Result<(Value, OfImage), Fault> {
+        let corner = scenes::parse(record.key.as_str()).map(|(_, corner)| corner);
+        let tile = corner.zip(tile).map(|(corner, tile)| (corner, tile.size, tile.min_valid));
+        let (bands, n_dates) = (self.plan.recipe.bands_of_files(), self.plan.recipe.n_dates());
+        let wanted = StackWindow { source, stack, tile, bands, n_dates };
+        let window = stack::read(&mut self.scenes, wanted)?;
+        self.of_window(window, tile.map(|(corner, ..)| corner))
+    }
+
+    /// The value of a sample whose pixels were read, of a scene or of all of it.
+    fn of_window(
+        &mut self,
+        window: Window,
+        corner: Option<(u32, u32)>,
+    ) -> Result<(Value, OfImage), Fault> {
+        let Window { values, geo, valid, scene, scene_grid, is_empty } = window;
+        if is_empty {
+            return Ok((Value { is_empty, ..Value::default() }, OfImage::default()));
+        }
+        if self.plan.recipe.value_bytes() != Some(values.len() as u64) {
+            let reason = "its type or its bands are not those of the other scenes".to_owned();
+            return Err(Fault::new(reason, None));
+        }
+        let value = self.maker.array(ArrayValues { values, geo: Some(geo), valid })?;
+        let grid = self.compares_places.then_some(scene_grid);
+        let corner = corner.unwrap_or_default();
+        Ok((value, OfImage { size: Some(scene), corner, grid }))
+    }
+
     /// The value of a tile, whose scene has `bytes` bytes.
     fn cut(
         &mut self,
@@ -281,21 +338,8 @@ impl<'a> InputReader<'a> {
         let TileOptions { size: side, min_valid, .. } = *tile;
         let wanted =
             Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid, beyond: 0 };
-        let Window { values, geo, valid, scene: scene_size, is_empty } =
-            self.scenes.read(wanted)?;
-        if is_empty {
-            return Ok((Value { is_empty, ..Value::default() }, OfImage::default()));
-        }
-        if self.plan.recipe.value_bytes() != Some(values.len() as u64) {
-            let reason = "its type or its bands are not those of the other scenes".to_owned();
-            return Err(Fault::new(reason, None));
-        }
-        let grid = match self.compares_places {
-            true => Some(Grid::of(self.scenes.size(&wanted)?.1)),
-            false => None,
-        };
-        let value = self.maker.array(ArrayValues { values, geo: Some(geo), valid })?;
-        Ok((value, OfImage { size: Some(scene_size), corner, grid }))
+        let window = self.scenes.read(wanted)?;
+        self.of_window(window, Some(corner))
     }
 
     /// Whether inputs are decoded, to be checked or to be stored otherwise.
@@ -341,24 +385,24 @@ impl<'a> InputReader<'a> {
     }
 }
 
-/// The values that a record has of a table, the planned files, and the bytes of a tile's scene.
-type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>, u64);
+/// The values that a record has of a table, the planned files, and what else is read.
+type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>, Option<Extra>);
 
 fn further(plan: &Plan, record: &Record) -> Option<Further> {
     if record.values.is_empty() {
-        return (plan.n_planned() == 0).then_some((Vec::new(), Vec::new(), 0));
+        return (plan.n_planned() == 0).then_some((Vec::new(), Vec::new(), None));
     }
     let mut values: Vec<serde_json::Value> = serde_json::from_str(&record.values).ok()?;
-    let scene = match scenes::parse(record.key.as_str()) {
-        Some(_) if values.len() == plan.n_planned() + 1 => values.pop()?.as_u64()?,
-        _ => 0,
+    let extra = match values.len() == plan.n_planned() + 1 {
+        true => Some(Extra::of_value(values.pop()?)?),
+        false => None,
     };
     if values.len() != plan.n_planned() {
         return None;
     }
     let n_table = plan.n_planned() - plan.files.len();
     let of_files = values.split_off(n_table);
-    Some((stored(plan.fields.get(..n_table)?, &values)?, of_files, scene))
+    Some((stored(plan.fields.get(..n_table)?, &values)?, of_files, extra))
 }
 
 /// Checks that a value may have so many bytes.

@@ -44,6 +44,7 @@ mod shard_workers;
 mod sort;
 mod source;
 mod spares;
+mod stack;
 mod sums;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};

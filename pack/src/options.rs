@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
 use gular_codec::tiff::Pages;
 
+use crate::layout::{BAND, DATE};
 use crate::{ArchiveLimits, Card, LabelColumn, Pattern, PayloadOptions, TableOptions};
 
 /// All options that decide what a bundle contains.
@@ -50,6 +51,9 @@ pub struct PlanOptions {
     pub align: Align,
     /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
+    /// Whether series of fewer dates than the longest are filled up with nodata, instead of being
+    /// refused.
+    pub pad_dates: bool,
     /// What the names of bands in TIFF files mean.
     pub band_names: BandNames,
     /// Fields whose values are files of their own.
@@ -106,6 +110,12 @@ impl PlanOptions {
         format!("{by}{}{}", group.unwrap_or_default(), self.fractions_text())
     }
 
+    /// Whether a sample may have several files: one for each band or date.
+    pub(crate) fn joins_files(&self) -> bool {
+        let has = |name: &str| self.images.iter().any(|pattern| pattern.has(name));
+        self.inputs == Inputs::Arrays && (has(BAND) || has(DATE))
+    }
+
     /// The payload in the manifest.
     pub(crate) fn manifest_payload(&self) -> Payload {
         match (self.inputs, &self.payload) {
@@ -139,6 +149,7 @@ impl Default for PlanOptions {
             pages: Pages::AsSaid,
             align: Align::Check,
             tile: None,
+            pad_dates: false,
             band_names: BandNames::default(),
             fields: Vec::new(),
             source_digests: false,
@@ -191,7 +202,8 @@ pub enum Align {
     /// The locations are not compared.
     Ignore,
     /// A georeferenced mask is brought to the grid of its image: each pixel gets the value of the
-    /// nearest one of the mask. Other files are compared.
+    /// nearest one of the mask. Of an image with a file for each band, coarser bands are brought to
+    /// the grid of the finest by bilinear interpolation. Other files are compared.
     Resample,
 }
 

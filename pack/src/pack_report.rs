@@ -121,6 +121,9 @@ pub struct PackReport {
     /// What the axes of images mean that are arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub axes: Option<String>,
+    /// The names of the bands of images that are arrays, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<String>,
     /// Faulty images that were packed, because Pillow and torchvision also accept such faults: how
     /// many, and the first ones.
     pub tolerated: BadInputs,

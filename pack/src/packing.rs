@@ -344,6 +344,11 @@ pub(crate) fn make_plan(
         builder.look(source, key, bytes)
     })?;
     progress(Progress::Scanned(n));
+    builder.join_files(source, cancel, &mut |n| {
+        if n.is_multiple_of(1000) {
+            progress(Progress::Scanned(n));
+        }
+    })?;
     let has_classes = found.layout.has_labels() && !found.layout.all_have("label");
     if let (Labels::Table(tables), true) = (&options.labels, has_classes)
         && !tables.has_no_labels()
@@ -485,6 +490,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
             [&plan.recipe.field(&[])].into_iter().chain(&plan.fields),
         ),
         axes: plan.recipe.field(&[]).axes.map(String::from),
+        bands: plan.recipe.field(&[]).bands.into_iter().map(|band| band.name).collect(),
         tolerated: BadInputs::default(),
         misnamed: BadInputs::default(),
         empty_tiles: 0,

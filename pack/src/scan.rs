@@ -13,8 +13,8 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
 use crate::layout::{
-    Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside, WayToRead, in_a_table,
-    masks_among, named, recognise, split_like, split_of, split_within,
+    BAND, DATE, Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside, WayToRead,
+    in_a_table, masks_among, named, recognise, split_like, split_of, split_within,
 };
 use crate::outside::LeftOut;
 use crate::source::{Archive, Source};
@@ -164,7 +164,8 @@ pub(crate) fn scan(
 
 /// What paths mean: by the user's patterns, or by what all of them together look like.
 enum Meaning {
-    Given(Layout),
+    /// The patterns, and those of files that are bands or dates which the user did not choose.
+    Given(Layout, Vec<Pattern>),
     Counting(Folders),
 }
 
@@ -173,7 +174,10 @@ impl Meaning {
         if options.images.is_empty() {
             return Ok(Self::Counting(Folders::new(one_folder(source, options)?)));
         }
-        let layout = Layout::new(options.images.clone())?;
+        let layout = match options.inputs {
+            Inputs::Arrays => Layout::of_arrays(options.images.clone())?,
+            _ => Layout::new(options.images.clone())?,
+        };
         let fail = |text: &str| Err(Error::setting(&["images", "labels"], text));
         if layout.has_splits() && takes_splits(options) {
             return fail("splits can come from paths or from a column, not from both");
@@ -187,7 +191,17 @@ impl Meaning {
             });
         }
         layout.check_names(wants_labels(options))?;
-        Ok(Self::Given(layout))
+        let chosen = |pattern: &Pattern, name| !pattern.words(name).is_empty();
+        let mut others = Vec::new();
+        if options.inputs == Inputs::Arrays {
+            for pattern in &options.images {
+                if chosen(pattern, BAND) || chosen(pattern, DATE) {
+                    let widened = pattern.widened(BAND).and_then(|all| all.widened(DATE));
+                    others.push(widened.map_err(LayoutError::from)?);
+                }
+            }
+        }
+        Ok(Self::Given(layout, others))
     }
 
     /// Takes an image; whether a pattern fits it.
@@ -197,7 +211,7 @@ impl Meaning {
                 folders.add(path);
                 Ok(true)
             }
-            Self::Given(layout) => {
+            Self::Given(layout, _) => {
                 let Some(placed) = layout.place(path)? else { return Ok(false) };
                 if let Some(class) = placed.label
                     && !scan.classes.contains(class)
@@ -214,10 +228,20 @@ impl Meaning {
         }
     }
 
+    /// Whether a file that no pattern fits is a band or a date that the user left out.
+    fn left_out(&self, path: &str) -> bool {
+        match self {
+            Self::Counting(_) => false,
+            Self::Given(_, others) => {
+                others.iter().any(|pattern| !matches!(pattern.read(path), Ok(None)))
+            }
+        }
+    }
+
     /// Sets the layout, now that all paths are known.
     fn finish(self, options: &PlanOptions, scan: &mut Scan) -> Result<(), Error> {
         let folders = match self {
-            Self::Given(layout) => {
+            Self::Given(layout, _) => {
                 let patterns = options.images.iter().map(ToString::to_string);
                 scan.doubts.extend(masks_among(&scan.marks, &patterns.collect::<Vec<_>>()));
                 scan.layout = layout;
@@ -545,7 +569,10 @@ impl Walk<'_> {
             }
         };
         if !self.meaning.take(text, &mut self.scan)? {
-            self.scan.unmatched.push(text);
+            match self.meaning.left_out(text) {
+                true => self.ignore("other bands"),
+                false => self.scan.unmatched.push(text),
+            }
             return Ok(());
         }
         if self.options.inputs != Inputs::Bytes {

@@ -6,19 +6,21 @@
 //! ```
 
 use std::fs::File;
+use std::io;
 
-use gular_bundle::Dtype;
-use gular_codec::tiff::{Chunks, Geo, Pages, Tiff};
+use gular_codec::tiff::{Chunks, Geo, Number, Pages, Positioned, Tiff};
 use gular_codec::{Limits, Rect};
 
 use crate::TileOptions;
-use crate::array::dtype_of;
 use crate::error::Fault;
-use crate::input::check_bytes;
+use crate::grid::Grid;
+use crate::input::{check_bytes, read_file};
 use crate::source::Source;
 
-/// The number of files that one thread keeps open.
+/// The number of files that one thread keeps open, unless a sample has more.
 const MOST_OPEN: usize = 8;
+/// The number of files that one thread keeps open whatever samples have.
+const MOST_OF_A_SAMPLE: usize = 64;
 /// Bytes of decoded chunks that one thread keeps: neighbours share them.
 const CHUNK_BYTES: usize = 32 << 20;
 
@@ -65,6 +67,8 @@ pub(crate) struct Window {
     pub(crate) valid: Option<Vec<u8>>,
     /// Columns and rows of the tile's scene.
     pub(crate) scene: (u32, u32),
+    /// Where the scene is on the Earth.
+    pub(crate) scene_grid: Grid,
     /// Whether too few of its pixels have a value in some band.
     pub(crate) is_empty: bool,
 }
@@ -96,6 +100,7 @@ pub(crate) struct Scenes {
     pages: Pages,
     /// The scenes; the one that was not used for the longest time is first.
     open: Vec<Open>,
+    most_open: usize,
     n_opened: u64,
     chunks: Chunks,
 }
@@ -104,22 +109,76 @@ struct Open {
     source: usize,
     path: String,
     number: u64,
-    file: File,
+    contents: Contents,
     tiff: Tiff,
+}
+
+enum Contents {
+    File(File),
+    /// A member of an archive.
+    Bytes(Vec<u8>),
+}
+
+impl Positioned for Contents {
+    fn len_bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.len_bytes(),
+            Self::Bytes(bytes) => bytes.as_slice().len_bytes(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.read_at(offset, out),
+            Self::Bytes(bytes) => bytes.as_slice().read_at(offset, out),
+        }
+    }
+}
+
+/// A part of a scene.
+pub(crate) struct Pixels {
+    pub(crate) values: Vec<u8>,
+    /// 0 for each pixel that has no value by mask or alpha, if the file has one.
+    pub(crate) valid: Option<Vec<u8>>,
 }
 
 impl Scenes {
     pub(crate) fn new(max_pixels: u64, pages: Pages) -> Self {
         let limits = Limits { max_pixels };
-        Self { limits, pages, open: Vec::new(), n_opened: 0, chunks: Chunks::new(CHUNK_BYTES) }
+        let (open, most_open, chunks) = (Vec::new(), MOST_OPEN, Chunks::new(CHUNK_BYTES));
+        Self { limits, pages, open, most_open, n_opened: 0, chunks }
     }
 
     /// Columns and rows of the scene of a window, which may be outside of it, and the scene's
     /// location.
     pub(crate) fn size(&mut self, wanted: &Wanted<'_>) -> Result<((u32, u32), &Geo), Fault> {
-        let at = self.find(wanted)?;
-        let Open { tiff, .. } = &self.open[at];
+        let tiff = self.tiff(wanted)?;
         Ok(((tiff.width, tiff.height), &tiff.geo))
+    }
+
+    /// The header of the scene of a window.
+    pub(crate) fn tiff(&mut self, wanted: &Wanted<'_>) -> Result<&Tiff, Fault> {
+        let at = self.find(wanted)?;
+        Ok(&self.open[at].tiff)
+    }
+
+    /// Keeps so many files open, if that is not too many.
+    pub(crate) fn keep_open(&mut self, files: usize) {
+        self.most_open = self.most_open.max(files.min(MOST_OF_A_SAMPLE));
+    }
+
+    /// Opens a file that is read as a whole, also one in an archive.
+    pub(crate) fn load(&mut self, wanted: &Wanted<'_>) -> Result<(), Fault> {
+        if let Source::Archive(_) = wanted.source {
+            let bytes = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
+            self.open(wanted, Contents::Bytes(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Closes all files.
+    pub(crate) fn close(&mut self) {
+        self.open.clear();
     }
 
     /// Reads a window; beyond the scene is nodata, or what is wanted there.
@@ -131,23 +190,17 @@ impl Scenes {
         window
     }
 
-    /// Reads a part of the scene of a window; bytes of a pixel, and the value of its pixels that
-    /// means there is none, or 0.
-    pub(crate) fn part(
-        &mut self,
-        wanted: &Wanted<'_>,
-        rect: Rect,
-    ) -> Result<(Vec<u8>, Vec<u8>), Fault> {
+    /// Reads a part of the scene of a window.
+    pub(crate) fn part(&mut self, wanted: &Wanted<'_>, rect: Rect) -> Result<Pixels, Fault> {
         let at = self.find(wanted)?;
         let open = self.open.remove(at);
-        let tiff = &open.tiff;
-        let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
-        let nodata = nodata.unwrap_or_else(|| vec![0; tiff.number.bytes()]);
+        let Open { tiff, contents, number, .. } = &open;
         let read = tiff.window_bytes(rect).map_err(Fault::from).and_then(|bytes| {
             check_bytes(bytes as u64)?;
             let mut values = vec![0; bytes];
-            tiff.read_window(&open.file, open.number, rect, &mut self.chunks, &mut values)?;
-            Ok((values, nodata))
+            tiff.read_window(contents, *number, rect, &mut self.chunks, &mut values)?;
+            let valid = tiff.valid_window(contents, *number, rect, &mut self.chunks, &values)?;
+            Ok(Pixels { values, valid })
         });
         self.open.push(open);
         read
@@ -176,86 +229,120 @@ impl Scenes {
                 Some("run again when no program is writing to the folder"),
             ));
         }
-        let tiff = Tiff::read_pages(&file, &self.limits, self.pages)?;
-        if self.open.len() >= MOST_OPEN {
+        self.open(wanted, Contents::File(file))
+    }
+
+    fn open(&mut self, wanted: &Wanted<'_>, contents: Contents) -> Result<usize, Fault> {
+        let tiff = Tiff::read_pages(&contents, &self.limits, self.pages)?;
+        while self.open.len() >= self.most_open {
             self.open.remove(0);
         }
         self.n_opened += 1;
-        let path = wanted.path.to_owned();
-        self.open.push(Open { source, path, number: self.n_opened, file, tiff });
+        let (source, path, number) = (wanted.number, wanted.path.to_owned(), self.n_opened);
+        self.open.push(Open { source, path, number, contents, tiff });
         Ok(self.open.len() - 1)
     }
 }
 
 fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Window, Fault> {
-    let Open { tiff, .. } = open;
+    let Open { tiff, contents, number, .. } = open;
     let ((x, y), side) = (wanted.corner, wanted.side);
-    let width = side.min(tiff.width.saturating_sub(x));
-    let height = side.min(tiff.height.saturating_sub(y));
-    let rect = Rect::new(x, y, width, height);
+    let scene = (tiff.width, tiff.height);
+    let rect = inside(scene, wanted.corner, side);
     let bytes = tiff.number.bytes();
     let pixel = bytes * usize::from(tiff.bands);
     // The limit also applies to a tile that the scene covers only in part.
     check_bytes(u64::from(side) * u64::from(side) * pixel as u64)?;
-    let scene = (tiff.width, tiff.height);
     let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
     let asks = wanted.min_valid > 0.0;
-    let empty = || {
-        let (values, geo, valid) = (Vec::new(), Geo::default(), None);
-        Window { values, geo, valid, scene, is_empty: true }
-    };
     if asks && nodata.is_some() && tiff.is_unwritten(rect) {
-        return Ok(empty());
+        return Ok(Window::empty(scene));
     }
     let mut values = vec![0; tiff.window_bytes(rect)?];
-    tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
-    let mut valid = tiff.valid_window(&open.file, open.number, rect, chunks, &values)?;
+    tiff.read_window(contents, *number, rect, chunks, &mut values)?;
+    let valid = tiff.valid_window(contents, *number, rect, chunks, &values)?;
     let all = f64::from(side) * f64::from(side);
     if asks {
-        let found = n_valid(&values, tiff, nodata.as_deref(), valid.as_deref());
+        let bands = usize::from(tiff.bands);
+        let found = n_valid(&values, tiff.number, bands, nodata.as_deref(), valid.as_deref());
         if (found as f64) / all < wanted.min_valid {
-            return Ok(empty());
+            return Ok(Window::empty(scene));
         }
     }
-    if (width, height) != (side, side) {
-        if valid.is_some() || nodata.is_none() {
-            let inside = valid.unwrap_or_else(|| vec![1; width as usize * height as usize]);
-            let mut padded = vec![0; side as usize * side as usize];
-            let rows = inside.chunks_exact(width as usize);
-            for (row, line) in rows.zip(padded.chunks_exact_mut(side as usize)) {
-                line[..row.len()].copy_from_slice(row);
-            }
-            valid = Some(padded);
-        }
-        let fill = nodata.unwrap_or_else(|| vec![wanted.beyond; bytes]);
-        let line = side as usize * pixel;
-        let mut padded = fill.repeat(line * side as usize / bytes);
-        let rows = values.chunks_exact(width as usize * pixel);
-        for (row, line) in rows.zip(padded.chunks_exact_mut(line)) {
-            line[..row.len()].copy_from_slice(row);
-        }
-        values = padded;
-    }
+    let fill = nodata.clone().unwrap_or_else(|| vec![wanted.beyond; bytes]);
+    let (values, valid) = padded((values, valid), rect, side, pixel, &fill, nodata.is_some());
     let transform = tiff.geo.window_transform(x, y);
     let geo = Geo { transform, ..tiff.geo.clone() };
-    Ok(Window { values, geo, valid, scene, is_empty: false })
+    let scene_grid = Grid::of(&tiff.geo);
+    Ok(Window { values, geo, valid, scene, scene_grid, is_empty: false })
+}
+
+/// The part of a tile that is in a scene of `size` = (columns, rows).
+pub(crate) fn inside(size: (u32, u32), (x, y): (u32, u32), side: u32) -> Rect {
+    Rect::new(x, y, side.min(size.0.saturating_sub(x)), side.min(size.1.saturating_sub(y)))
+}
+
+/// The pixels of `rect`, each of `pixel` bytes, continued to `side` columns and rows with the number
+/// `fill`; these pixels have no value. `is_nodata` says whether that is what the number means.
+pub(crate) fn padded(
+    (values, valid): (Vec<u8>, Option<Vec<u8>>),
+    rect: Rect,
+    side: u32,
+    pixel: usize,
+    fill: &[u8],
+    is_nodata: bool,
+) -> (Vec<u8>, Option<Vec<u8>>) {
+    let (width, height, side) = (rect.width as usize, rect.height as usize, side as usize);
+    if (width, height) == (side, side) {
+        return (values, valid);
+    }
+    let mut kept = None;
+    if valid.is_some() || !is_nodata {
+        let inside = valid.unwrap_or_else(|| vec![1; width * height]);
+        let mut padded = vec![0; side * side];
+        let rows = inside.chunks_exact(width.max(1));
+        for (row, line) in rows.zip(padded.chunks_exact_mut(side)) {
+            line[..row.len()].copy_from_slice(row);
+        }
+        kept = Some(padded);
+    }
+    let line = side * pixel;
+    let mut padded = fill.repeat(line * side / fill.len().max(1));
+    let rows = values.chunks_exact((width * pixel).max(1));
+    for (row, line) in rows.zip(padded.chunks_exact_mut(line)) {
+        line[..row.len()].copy_from_slice(row);
+    }
+    (padded, kept)
+}
+
+impl Window {
+    /// A tile of which too little was measured.
+    pub(crate) fn empty(scene: (u32, u32)) -> Self {
+        let (values, geo, valid, scene_grid) = (Vec::new(), Geo::default(), None, Grid::default());
+        Self { values, geo, valid, scene, scene_grid, is_empty: true }
+    }
 }
 
 /// Returns the number of pixels that have a value in some band, and are not masked.
-fn n_valid(values: &[u8], tiff: &Tiff, nodata: Option<&[u8]>, valid: Option<&[u8]>) -> usize {
-    let bands = usize::from(tiff.bands);
+pub(crate) fn n_valid(
+    values: &[u8],
+    number: Number,
+    bands: usize,
+    nodata: Option<&[u8]>,
+    valid: Option<&[u8]>,
+) -> usize {
     if let Some(valid) = valid {
         // Rare enough to be counted pixel by pixel.
-        let pixels = values.chunks_exact((bands * tiff.number.bytes()).max(1));
+        let pixels = values.chunks_exact((bands * number.bytes()).max(1));
         let kept = pixels.zip(valid).filter(|(_, keep)| **keep != 0);
-        return kept.map(|(pixel, _)| n_valid(pixel, tiff, nodata, None)).sum();
+        return kept.map(|(pixel, _)| n_valid(pixel, number, bands, nodata, None)).sum();
     }
-    match (dtype_of(tiff.number), tiff.number.bytes()) {
-        (Dtype::F16, _) => {
+    match (number, number.bytes()) {
+        (Number::F16, _) => {
             n_valid_of(values, bands, nodata, |b| u16::from_le_bytes(b) & 0x7fff > 0x7c00)
         }
-        (Dtype::F32, _) => n_valid_of(values, bands, nodata, |b| f32::from_le_bytes(b).is_nan()),
-        (Dtype::F64, _) => n_valid_of(values, bands, nodata, |b| f64::from_le_bytes(b).is_nan()),
+        (Number::F32, _) => n_valid_of(values, bands, nodata, |b| f32::from_le_bytes(b).is_nan()),
+        (Number::F64, _) => n_valid_of(values, bands, nodata, |b| f64::from_le_bytes(b).is_nan()),
         (_, 1) => n_valid_of::<1>(values, bands, nodata, |_| false),
         (_, 2) => n_valid_of::<2>(values, bands, nodata, |_| false),
         (_, 4) => n_valid_of::<4>(values, bands, nodata, |_| false),

@@ -25,6 +25,7 @@ mod pixels;
 mod places;
 mod refused;
 mod scenes;
+mod stacks;
 mod support;
 mod tolerated;
 mod versions;

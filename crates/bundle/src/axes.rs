@@ -49,6 +49,12 @@ impl Axes {
         Self("yxc".to_owned())
     }
 
+    /// A series of [`Self::yxc`]: times, rows, columns, bands.
+    #[must_use]
+    pub fn tyxc() -> Self {
+        Self("tyxc".to_owned())
+    }
+
     /// Bands, rows, columns: as `rasterio` reads them.
     #[must_use]
     pub fn cyx() -> Self {

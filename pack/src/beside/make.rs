@@ -325,7 +325,10 @@ fn resampled_tile(
     let (x, width) = along(least(|at| at.0), most(|at| at.0), size.0)?;
     let (y, height) = along(least(|at| at.1), most(|at| at.1), size.1)?;
     let rect = Rect::new(x, y, width, height);
-    let (values, nothing) = scenes.part(wanted, rect)?;
+    let tiff = scenes.tiff(wanted)?;
+    let nothing = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
+    let nothing = nothing.unwrap_or_else(|| vec![0; tiff.number.bytes()]);
+    let values = scenes.part(wanted, rect)?.values;
     let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
     if nothing.len() != pixel
         || values.len() as u64 != u64::from(width) * u64::from(height) * pixel as u64

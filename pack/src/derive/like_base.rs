@@ -77,7 +77,8 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
     }
     if manifest.payload != Payload::Encoded {
         same_recipe(manifest, &mut options.plan)?;
-        if options.plan.tile.is_none() && !manifest.shards.is_empty() && !has_sources(base)? {
+        let made_again = options.plan.tile.is_some() || options.plan.joins_files();
+        if !made_again && !manifest.shards.is_empty() && !has_sources(base)? {
             return Err(Error::NoSources { path: base.dir().display().to_string() });
         }
     }

@@ -140,8 +140,9 @@ pub fn pack_onto(
         let mut some = options.clone();
         some.plan.leave_out = if is_new { vec![kept.clone(), empty] } else { Vec::new() };
         // The version after this one is compared with it, too.
-        some.plan.source_digests |=
-            bundle.manifest().payload != Payload::Encoded && some.plan.tile.is_none();
+        some.plan.source_digests |= bundle.manifest().payload != Payload::Encoded
+            && some.plan.tile.is_none()
+            && !some.plan.joins_files();
         match pack_new(source, &new, &some, progress, cancel) {
             Err(Error::NoImages { left_out, .. })
                 if !left_out.is_empty() && compared.unchanged > 0 =>

@@ -2,11 +2,14 @@
 
 use gular_bundle::{Field, FieldName, Split};
 
-use super::pattern::{EXT, KEY, LABEL, SPLIT, TwoReadings, Values};
+use super::pattern::{BAND, DATE, EXT, KEY, LABEL, SPLIT, TwoReadings, Values};
 use super::{LayoutError, Pattern, split_of};
 
 /// The name of what belongs together when splits are made.
 const GROUP: &str = "group";
+
+/// Parts of paths that are axes of arrays.
+const AXES: [&str; 2] = [BAND, DATE];
 
 /// What people call the class, beside `label`: the names that other tools give it.
 const CLASS_WORDS: [&str; 5] = ["class", "classname", "class_name", "category", "target"];
@@ -34,12 +37,26 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::NoField`] if a part cannot become a field; [`LayoutError::Lacks`] if only
     /// some patterns have it.
-    pub fn new(mut patterns: Vec<Pattern>) -> Result<Self, LayoutError> {
+    pub fn new(patterns: Vec<Pattern>) -> Result<Self, LayoutError> {
+        Self::of_parts(patterns, &[])
+    }
+
+    /// Takes the patterns of arrays, in which bands and dates are axes of a sample.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`].
+    pub fn of_arrays(patterns: Vec<Pattern>) -> Result<Self, LayoutError> {
+        Self::of_parts(patterns, &AXES)
+    }
+
+    /// Takes patterns; those of `axes` do not become fields.
+    fn of_parts(mut patterns: Vec<Pattern>, axes: &[&str]) -> Result<Self, LayoutError> {
         patterns.sort_by(|a, b| b.weight().cmp(&a.weight()).then(a.as_str().cmp(b.as_str())));
         let mut fields: Vec<FieldName> = Vec::new();
         for pattern in &patterns {
             for name in pattern.names() {
-                if [SPLIT, LABEL, KEY, EXT, GROUP].contains(&name.as_str()) {
+                let is_known = [SPLIT, LABEL, KEY, EXT, GROUP].contains(&name.as_str());
+                if is_known || axes.contains(&name.as_str()) {
                     continue;
                 }
                 let reserved =

@@ -26,6 +26,10 @@ pub(crate) const EXT: &str = "ext";
 pub(crate) const SPLIT: &str = "split";
 /// The name of the class.
 pub(crate) const LABEL: &str = "label";
+/// The name of a band that is a file of its own.
+pub(crate) const BAND: &str = "band";
+/// The name of a time of a series.
+pub(crate) const DATE: &str = "date";
 /// Stands for a value in a template; no path contains it.
 const MARK: char = '\0';
 /// The longest pattern.
@@ -278,6 +282,36 @@ impl Pattern {
         text
     }
 
+    /// The words that a name is narrowed to, in the order in which they are written; empty if it is
+    /// narrowed to none or by another expression.
+    pub(crate) fn words(&self, name: &str) -> Vec<&str> {
+        let of_name =
+            |piece: &Piece| matches!(piece, Piece::Name { name: known, .. } if known == name);
+        match self.pieces.iter().find(|piece| of_name(piece)) {
+            Some(Piece::Name { narrowed: Some(expression), .. }) => {
+                let is_word = |word: &&str| {
+                    !word.is_empty()
+                        && word.chars().all(|c| c.is_alphanumeric() || "_-".contains(c))
+                };
+                let words: Vec<&str> = expression.split('|').collect();
+                if words.iter().all(is_word) { words } else { Vec::new() }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The pattern that takes any value of a name.
+    pub(crate) fn widened(&self, of: &str) -> Result<Self, PatternError> {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Name { name, .. } if name == of => text.push_str(&format!("{{{name}}}")),
+                piece => text.push_str(&piece.to_string()),
+            }
+        }
+        Self::parse(&text)
+    }
+
     /// The path with a mark in place of each value of `shared`: what a file has of its own. `None`
     /// if the pattern does not match the path.
     pub(crate) fn template(&self, path: &str, shared: &[String]) -> Option<String> {
@@ -371,6 +405,8 @@ impl Expression {
                 let body = narrowed.as_deref().unwrap_or(match name.as_str() {
                     KEY | PATH => ".+",
                     EXT => "[^/.]+",
+                    // So that `{key}_{band}` has one reading.
+                    BAND => "[^/._]+",
                     _ => "[^/]+",
                 });
                 let group = self.groups.len();

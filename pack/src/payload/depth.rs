@@ -118,8 +118,14 @@ impl Depths {
     ) -> Option<Start> {
         let limits = Limits { max_pixels: options.max_pixels };
         let start = array::start(source, key, bytes, &limits, options.pages).ok()?;
+        self.add_array(options, &start, key);
+        Some(start)
+    }
+
+    /// Records what the headers of an array say.
+    pub(crate) fn add_array(&mut self, options: &PlanOptions, start: &Start, key: &str) {
         let mut shape = start.shape.clone();
-        if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
+        if let (Some(tile), [.., height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());
         }
         let kind = ArrayKind { dtype: start.dtype, shape, axes: start.axes.clone() };
@@ -143,7 +149,22 @@ impl Depths {
                 self.bands = Some((geo.bands.clone(), key.to_owned()));
             }
         }
-        Some(start)
+    }
+
+    /// Gives all series this many dates.
+    pub(crate) fn fill_up(&mut self, n: u64) {
+        for (kind, _) in &mut self.arrays {
+            if let [dates, _, _, _] = kind.shape.as_mut_slice() {
+                *dates = n;
+            }
+        }
+        self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
+        let mut kinds: Vec<ArrayKind> = Vec::new();
+        self.arrays.retain(|(kind, _)| {
+            let is_new = !kinds.contains(kind);
+            kinds.extend(is_new.then(|| kind.clone()));
+            is_new
+        });
     }
 
     /// Returns the properties that all arrays share; `axes` are those that the user gave.

@@ -224,7 +224,7 @@ mod tests {
         let bands_first = bands.is_empty();
         let bands = bands.iter().map(|name| (*name).to_owned()).collect();
         let (band_names, nodata, nodatas, geo) = (BandNames::Compare, None, false, false);
-        let (tile, align, decoder) = (None, None, None);
+        let (joined, tile, align, decoder) = (Vec::new(), None, None, None);
         PayloadRecipe::Arrays {
             dtype,
             shape,
@@ -234,6 +234,7 @@ mod tests {
             nodata,
             nodatas,
             geo,
+            joined,
             tile,
             align,
             decoder,

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
 use crate::input::MOST_BYTES;
+use crate::layout::{BAND, DATE};
 use crate::source::Source;
 use crate::{Align, BandNames, Error, Inputs, PlanOptions};
 
@@ -22,6 +23,8 @@ const CRS: &str = "image_crs";
 const TRANSFORM: &str = "image_transform";
 /// The nodata of each array, if they differ.
 const NODATA: &str = "image_nodata";
+/// The dates of a series, one per line.
+const DATES: &str = "image_dates";
 
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
@@ -48,6 +51,9 @@ pub(crate) enum PayloadRecipe {
         nodatas: bool,
         /// Whether the CRS and the transform of each array become fields.
         geo: bool,
+        /// The parts of paths that are axes, `band` and `date`: arrays that have several files.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        joined: Vec<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tile: Option<Tile>,
         /// `resample`, if masks are brought to the grid of their images.
@@ -123,7 +129,10 @@ impl PayloadRecipe {
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
                 let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
-                let resamples = options.align == Align::Resample && has_mask;
+                let has = |name: &str| options.images.iter().any(|pattern| pattern.has(name));
+                let joined: Vec<_> = [BAND, DATE].into_iter().filter(|name| has(name)).collect();
+                let resamples =
+                    options.align == Align::Resample && (has_mask || !joined.is_empty());
                 let align = resamples.then_some("resample");
                 return Ok(Self::Arrays {
                     dtype,
@@ -134,6 +143,7 @@ impl PayloadRecipe {
                     nodata,
                     nodatas,
                     geo,
+                    joined,
                     tile,
                     align,
                     decoder,
@@ -205,12 +215,32 @@ impl PayloadRecipe {
 
     /// Returns the fields that every array brings along.
     pub(crate) fn of_arrays(&self) -> Vec<Field> {
-        let Self::Arrays { geo, nodatas, .. } = *self else { return Vec::new() };
+        let Self::Arrays { geo, nodatas, ref joined, .. } = *self else { return Vec::new() };
         let named = |name, is_there: bool| FieldName::parse(name).filter(|_| is_there);
         let crs = named(CRS, geo).map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
         let transform = named(TRANSFORM, geo).map(|name| Field::fixed(name, Dtype::F64, vec![6]));
         let nodata = named(NODATA, nodatas).map(|name| Field::fixed(name, Dtype::F64, Vec::new()));
-        crs.into_iter().chain(transform).chain(nodata).collect()
+        let dates = named(DATES, joined.contains(&DATE));
+        let dates = dates.map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
+        crs.into_iter().chain(transform).chain(nodata).chain(dates).collect()
+    }
+
+    /// Returns the names of bands that are files of their own; empty if files have all bands.
+    pub(crate) fn bands_of_files(&self) -> &[String] {
+        match self {
+            Self::Arrays { joined, bands, .. } if joined.contains(&BAND) => bands,
+            _ => &[],
+        }
+    }
+
+    /// Returns the number of dates of a series; 0 if arrays have none.
+    pub(crate) fn n_dates(&self) -> usize {
+        match self {
+            Self::Arrays { joined, shape, .. } if joined.contains(&DATE) => {
+                shape.first().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0)
+            }
+            _ => 0,
+        }
     }
 
     /// Returns columns and rows of images that are arrays.

@@ -9,14 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BundlePath, Field, Split};
+use gular_codec::Limits;
 
 use super::classes::unknown_class;
+use super::extra::Extra;
 use super::file::Plan;
 use super::fractions::{Sample, Waiting};
 use super::options::{check_boxes, check_options};
 use super::write::{Content, write};
+use crate::array::Start;
 use crate::beside::Beside;
-use crate::error::{BadInputs, counted};
+use crate::error::{BadInput, BadInputs, Fault, Remedy, counted};
 use crate::key_list::KeyList;
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
 use crate::layout::{Doubt, Layout, LayoutError};
@@ -25,7 +28,10 @@ use crate::payload::{Depths, PayloadRecipe};
 use crate::scenes;
 use crate::sort::Sorter;
 use crate::source::Source;
-use crate::{Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
+use crate::stack::{self, StackFiles, StackOptions};
+use crate::{
+    Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
+};
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
@@ -38,8 +44,14 @@ pub struct PlanBuilder<'a> {
     beside: Beside<'a>,
     /// Keys of samples that are looked at and not packed.
     leave_out: KeyList,
-    /// Bytes of each scene that is cut.
-    scenes: BTreeMap<String, u64>,
+    /// What is read for the tiles of each scene that is cut.
+    scenes: BTreeMap<String, Extra>,
+    /// The files of samples, if one has several.
+    stack_files: Option<StackFiles>,
+    /// What is read for each such sample that is not cut.
+    stacks: Option<Sorter>,
+    /// Samples whose files do not fit together.
+    skipped: Vec<BadInput>,
     /// Whether rows of pixels, which are the source itself, have labels.
     pub(crate) labelled: bool,
 }
@@ -66,10 +78,25 @@ impl<'a> PlanBuilder<'a> {
         let by_name = Sorter::new(dir, options.memory_bytes / 2);
         let depths = Depths::default();
         let leave_out = KeyList::read(&options.leave_out)?;
+        let stack_files = StackFiles::new(dir, options, options.memory_bytes / 2)?;
         let options = options.clone();
         let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
         let (table, labelled) = (None, false);
-        Ok(Self { dir, options, by_name, depths, table, beside, leave_out, scenes, labelled })
+        let (stacks, skipped) = (None, Vec::new());
+        Ok(Self {
+            dir,
+            options,
+            by_name,
+            depths,
+            table,
+            beside,
+            leave_out,
+            scenes,
+            stack_files,
+            stacks,
+            skipped,
+            labelled,
+        })
     }
 
     /// Takes labels, splits and values from a table.
@@ -100,20 +127,110 @@ impl<'a> PlanBuilder<'a> {
             let (label, split) = rows.label_and_split(key.as_str());
             return self.add(key, bytes, Some(label), split);
         }
+        if let Some(files) = &mut self.stack_files {
+            return files.add(key, bytes);
+        }
         let start = self.depths.look(&self.options, source, key.as_str(), bytes);
         let (Some(tile), Some(start)) = (self.options.tile, start) else {
             return self.push(key, bytes);
         };
+        self.cut(key, &start, &tile, Extra::Scene(bytes))
+    }
+
+    /// Joins the files of each sample, if it has several, and adds it; `each` is told how many
+    /// samples there are so far.
+    pub(crate) fn join_files(
+        &mut self,
+        source: &Source,
+        cancel: &AtomicBool,
+        each: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        let Some(files) = self.stack_files.take() else { return Ok(()) };
+        let PlanOptions { max_pixels, pages, align, on_error, tile, memory_bytes, .. } =
+            self.options;
+        let limits = Limits { max_pixels };
+        let bands = files.bands();
+        let join = StackOptions { limits, pages, align, bands: &bands };
+        let dir = self.dir.clone();
+        let io = |e| Error::io("sort in", &dir, e);
+        let mut stacks = Sorter::new(&self.dir, memory_bytes / 4);
+        let (mut bad, mut n) = (BadInputs::default(), 0_u64);
+        let mut dates: Option<(usize, String)> = None;
+        files.each(cancel, &mut |key, stack| {
+            n += 1;
+            each(n);
+            let started = stack.and_then(|stack| {
+                let path = BundlePath::parse(key).map_err(|e| {
+                    let hint = Some("rename its files");
+                    Fault::new(format!("its name cannot be a key: {}", e.reason), hint)
+                })?;
+                let start = stack::start(source, &stack, &join)?;
+                Ok((path, start, stack))
+            });
+            let (path, start, stack) = match (started, on_error) {
+                (Ok(started), _) => started,
+                (Err(fault), OnBadInput::Fail) => {
+                    // What one sample has of this, all have.
+                    let is_of_all = fault.remedy == Remedy::Resample;
+                    bad.push(fault.at(key.to_owned()));
+                    let all = if is_of_all { std::mem::take(&mut bad).into_error() } else { None };
+                    return all.map_or(Ok(()), Err);
+                }
+                (Err(fault), OnBadInput::Skip) => {
+                    self.skipped.push(fault.at(key.to_owned()));
+                    return Ok(());
+                }
+            };
+            match &mut dates {
+                None => dates = Some((stack.dates.len(), key.to_owned())),
+                Some((n, _)) if *n == stack.dates.len() => {}
+                Some((n, _)) if self.options.pad_dates => *n = (*n).max(stack.dates.len()),
+                Some((n, other)) => {
+                    let other_n = stack.dates.len();
+                    let text = format!(
+                        "`{other}` has {n} dates, and `{key}` has {other_n}: name dates that all samples have, such as `{{date:2020|2021}}`, or fill up the shorter series"
+                    );
+                    return Err(Error::setting(&["pad_dates", "images"], text));
+                }
+            }
+            self.depths.add_array(&self.options, &start, key);
+            if let Some(tile) = tile {
+                return self.cut(&path, &start, &tile, Extra::Stack(stack));
+            }
+            let record = Extra::Stack(stack);
+            let bytes = record.bytes();
+            stacks
+                .push(folded(key).as_bytes(), record.to_value().to_string().as_bytes())
+                .map_err(io)?;
+            self.push(&path, bytes)
+        })?;
+        self.stacks = Some(stacks);
+        if let Some((n, _)) = dates.filter(|_| self.options.pad_dates) {
+            self.depths.fill_up(n as u64);
+        }
+        bad.into_error().map_or(Ok(()), Err)
+    }
+
+    /// Adds the tiles of a scene, for which `read` is read.
+    fn cut(
+        &mut self,
+        key: &BundlePath,
+        start: &Start,
+        tile: &TileOptions,
+        read: Extra,
+    ) -> Result<(), Error> {
         if start.geo.is_none() {
             let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
             return Err(Error::setting(&["tile"], text));
         }
-        let [height, width, bands] = *start.shape.as_slice() else { return self.push(key, bytes) };
+        let [ref dates @ .., height, width, bands] = *start.shape.as_slice() else {
+            return self.push(key, read.bytes());
+        };
         let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        let pixels = u64::from(tile.size) * u64::from(tile.size);
+        let pixels = u64::from(tile.size) * u64::from(tile.size) * dates.iter().product::<u64>();
         let of_tile = pixels * bands * start.dtype.size_bytes();
         let size = (side(width), side(height));
-        let corners = scenes::corners(size, &tile).map_err(|n| {
+        let corners = scenes::corners(size, tile).map_err(|n| {
             let side = tile.size;
             Error::setting(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
@@ -123,7 +240,7 @@ impl<'a> PlanBuilder<'a> {
             let tile = BundlePath::parse(&scenes::key(key.as_str(), corner));
             self.push(&tile.map_err(gular_bundle::Error::from)?, of_tile)?;
         }
-        self.scenes.insert(key.as_str().to_owned(), bytes);
+        self.scenes.insert(key.as_str().to_owned(), read);
         Ok(())
     }
 
@@ -170,6 +287,7 @@ impl<'a> PlanBuilder<'a> {
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled) = (self.scenes, self.labelled);
+        let mut stacks = self.stacks.map(Sorter::finish).transpose().map_err(io_in(&dir))?;
         let of_grids = depths.doubts();
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
         // Patterns of the user may take splits from some paths and leave others to fractions.
@@ -177,7 +295,7 @@ impl<'a> PlanBuilder<'a> {
         if !options.fractions.is_empty() && twice {
             return Err(LayoutError::SplitTwice { patterns: layout.without_splits() }.into());
         }
-        let io = |e| Error::io("sort in", &dir, e);
+        let io = io_in(&dir);
         let mut from_table = FromTable::default();
         if let Some(joining) = table {
             from_table = joining.finish(&options, layout, classes, &mut |record| {
@@ -190,7 +308,7 @@ impl<'a> PlanBuilder<'a> {
         let mut waiting = Waiting::new(&dir, options.memory_bytes / 4);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
-        let (mut fatal, mut skipped) = (BadInputs::default(), Vec::new());
+        let (mut fatal, mut skipped) = (BadInputs::default(), self.skipped);
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
@@ -201,7 +319,14 @@ impl<'a> PlanBuilder<'a> {
             }
             // Neighbours share pixels, so all tiles of a scene are in one split.
             let scene = options.tile.and_then(|_| scenes::parse(key)).map(|(scene, _)| scene);
-            let file = scene.unwrap_or(key);
+            // Samples without a row of a table are not among those that are sorted by name.
+            let of_key = stacks.as_mut().and_then(|stacks| {
+                stacks.find(|pair| pair.as_ref().map_or(true, |(name, _)| *name >= folded))
+            });
+            let of_key = of_key.transpose().map_err(io)?.filter(|(name, _)| *name == folded);
+            let stack = of_key.and_then(|(_, extra)| Extra::parse(&extra));
+            let extra = stack.as_ref().or_else(|| scene.and_then(|scene| scenes.get(scene)));
+            let file = extra.and_then(Extra::first_path).or(scene).unwrap_or(key);
             let placed = layout.place(file)?.ok_or_else(|| io(damaged_record()))?;
             let class = placed.label;
             let group = match &options.group {
@@ -234,7 +359,7 @@ impl<'a> PlanBuilder<'a> {
                 Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));
-                    files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
+                    files.extend(extra.map(Extra::to_value));
                     // For a tile, only the part of a scene's files that it covers counts.
                     let of_files = if scene.is_some() { 0 } else { of_files };
                     let mut value = bytes.to_le_bytes().to_vec();
@@ -471,6 +596,10 @@ fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), Error> {
 fn key_of(value: &[u8]) -> Option<&str> {
     let rest = std::str::from_utf8(value.get(24..)?).ok()?;
     Some(rest.split_once('\t').map_or(rest, |(key, _)| key))
+}
+
+fn io_in(dir: &Path) -> impl Fn(std::io::Error) -> Error + Copy {
+    move |e| Error::io("sort in", dir, e)
 }
 
 pub(super) fn damaged_record() -> std::io::Error {

@@ -17,6 +17,7 @@
 
 mod build;
 mod classes;
+mod extra;
 mod file;
 mod fractions;
 mod options;
@@ -25,6 +26,7 @@ mod write;
 pub use build::PlanBuilder;
 pub(crate) use build::{check_cancel, folded, hash, split_by};
 pub(crate) use classes::{classes, extended, listed_classes};
+pub(crate) use extra::Extra;
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
 pub(crate) use options::{check_fractions, check_options};

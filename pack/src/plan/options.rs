@@ -41,8 +41,8 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
         let text = "digests of source files need not be stored here: the files are stored unchanged, so the bundle has their digests already";
         return Err(Error::setting(&["source_digests"], text));
     }
-    if options.source_digests && (of_rows || options.tile.is_some()) {
-        let text = "digests of source files cannot be stored for tiles and tables of pixels: their samples are not single files";
+    if options.source_digests && (of_rows || options.joins_files() || options.tile.is_some()) {
+        let text = "digests of source files cannot be stored for tiles, tables of pixels, and bands or dates in files of their own: their samples are not single files";
         return Err(Error::setting(&["source_digests"], text));
     }
     if options.labels == Labels::None && options.classes.is_some() {
