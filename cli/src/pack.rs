@@ -259,6 +259,19 @@ pub(crate) struct PackArgs {
         help_heading = "Arrays and tiles"
     )]
     pub(crate) overlap: u32,
+    /// Divide scenes into splits by blocks of N x N pixels
+    ///
+    /// For --fractions, if there are few scenes: each block of a scene falls into a split, and tiles
+    /// are cut within blocks, so that no pixel is in two splits. Without it, all tiles of a scene
+    /// are in one split.
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "tile",
+        help_heading = "Arrays and tiles",
+        hide_short_help = true
+    )]
+    pub(crate) block: Option<u32>,
     /// Leave out tiles with a smaller share of valid pixels, 0 to 1
     ///
     /// A pixel is not valid if all its bands are nodata or NaN, or if the file's mask or alpha band
@@ -657,6 +670,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             size,
             overlap: args.overlap,
             min_valid: args.min_valid,
+            block: args.block,
         }),
         pad_dates: args.pad_dates,
         band_names: match args.band_names {

@@ -207,8 +207,8 @@ pub enum Align {
     Resample,
 }
 
-/// The way in which scenes are cut into tiles, each a sample. All tiles of a scene are in one
-/// split.
+/// The way in which scenes are cut into tiles, each a sample. All tiles of a scene, or of a block of
+/// it, are in one split.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TileOptions {
     /// Columns and rows of a tile.
@@ -218,6 +218,18 @@ pub struct TileOptions {
     pub overlap: u32,
     /// Tiles are left out when a smaller part of their pixels has a value in any band.
     pub min_valid: f64,
+    /// Columns and rows of the blocks that fall into splits, if a scene is not to be in one split. No
+    /// tile is in two blocks.
+    pub block: Option<u32>,
+}
+
+impl TileOptions {
+    /// The column and the row at which the block of a tile begins that begins at `corner`; `None` if
+    /// there are no blocks.
+    pub(crate) fn block_of(&self, corner: (u32, u32)) -> Option<(u32, u32)> {
+        let block = self.block?.max(1);
+        Some((corner.0 / block * block, corner.1 / block * block))
+    }
 }
 
 /// What the names of bands in TIFF files mean, if these are packed as arrays.

@@ -36,14 +36,29 @@ pub(crate) fn corners(size: (u32, u32), tile: &TileOptions) -> Result<Vec<(u32, 
     if all > MOST_TILES {
         return Err(all);
     }
-    let along = |len: u32| -> Vec<u32> {
-        let last = len.saturating_sub(tile.size);
-        let step = (tile.size - tile.overlap).max(1) as usize;
-        // The last tile ends at the edge of the scene.
-        (0..last).step_by(step).chain([last]).collect()
-    };
-    let columns = along(size.0);
-    Ok(along(size.1).into_iter().flat_map(|y| columns.iter().map(move |x| (*x, y))).collect())
+    let (columns, rows) = (along(size.0, tile), along(size.1, tile));
+    Ok(rows.into_iter().flat_map(|y| columns.iter().map(move |x| (*x, y))).collect())
+}
+
+/// Where tiles begin along a side. Those of a block end in it; the last block also has what is left
+/// behind it, if that is too short for a tile.
+fn along(len: u32, tile: &TileOptions) -> Vec<u32> {
+    let step = (tile.size - tile.overlap).max(1) as usize;
+    let block = tile.block.unwrap_or(len).max(1);
+    let mut places = Vec::new();
+    let mut from = 0;
+    loop {
+        let rest = len - from;
+        let is_last = rest < block.saturating_add(tile.size);
+        let end = if is_last { len } else { from + block };
+        // The last tile ends at the edge of the block.
+        let last = end.saturating_sub(tile.size).max(from);
+        places.extend((from..last).step_by(step).chain([last]));
+        if is_last {
+            return places;
+        }
+        from = end;
+    }
 }
 
 /// Returns the key of a tile.
@@ -372,7 +387,7 @@ mod tests {
     #[test]
     fn tiles_cover_a_scene_and_end_with_it() {
         let check = |len: u32, size: u32, overlap: u32, expected: &[u32]| {
-            let tile = TileOptions { size, overlap, min_valid: 0.0 };
+            let tile = TileOptions { size, overlap, min_valid: 0.0, block: None };
             let found: Vec<u32> =
                 corners((len, 1), &tile).unwrap().into_iter().map(|(x, _)| x).collect();
             assert_eq!(found, expected, "{len} {size} {overlap}");
@@ -383,9 +398,29 @@ mod tests {
         check(80, 40, 0, &[0, 40]);
         check(40, 40, 8, &[0]);
         check(7, 40, 8, &[0]);
-        let tile = TileOptions { size: 2, overlap: 1, min_valid: 0.0 };
+        let tile = TileOptions { size: 2, overlap: 1, min_valid: 0.0, block: None };
         assert_eq!(corners((3, 2), &tile).unwrap(), [(0, 0), (1, 0)]);
         assert_eq!(corners((10_001, 2001), &tile), Err(20_000_000));
+    }
+
+    #[test]
+    fn tiles_of_a_block_end_in_it() {
+        let check = |len: u32, block: u32, expected: &[u32]| {
+            let tile = TileOptions { size: 30, overlap: 10, min_valid: 0.0, block: Some(block) };
+            let found: Vec<u32> =
+                corners((len, 1), &tile).unwrap().into_iter().map(|(x, _)| x).collect();
+            assert_eq!(found, expected, "{len} {block}");
+            for from in found {
+                let last = len.saturating_sub(1).min(from + 29);
+                let blocks = (tile.block_of((from, 0)), tile.block_of((last, 0)));
+                let is_rest = last / block * block + 30 > len;
+                assert!(blocks.0 == blocks.1 || is_rest, "{from} {blocks:?}");
+            }
+        };
+        check(200, 100, &[0, 20, 40, 60, 70, 100, 120, 140, 160, 170]);
+        check(129, 100, &[0, 20, 40, 60, 80, 99]);
+        check(130, 100, &[0, 20, 40, 60, 70, 100]);
+        check(20, 100, &[0]);
     }
 
     #[test]

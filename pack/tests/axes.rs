@@ -525,7 +525,7 @@ fn no_class_is_beyond_a_scene() {
         mask.push(&[3; 20]).unwrap();
     }
     put(&masks, "1.tif", &mask.finish().unwrap().into_inner());
-    let tile = Some(TileOptions { size: 24, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 24, overlap: 0, min_valid: 0.0, block: None });
     let plan = PlanOptions { tile, fields: vec![field("mask", &masks, "")], ..arrays(&[]) };
     let out = dir.path().join("out");
     run(&source, &out, plan, 1).unwrap();

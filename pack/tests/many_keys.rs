@@ -123,7 +123,7 @@ fn a_scene_larger_than_memory_is_cut_within_the_bound() {
     let plan = PlanOptions {
         inputs: Inputs::Arrays,
         labels: Labels::None,
-        tile: Some(TileOptions { size: 512, overlap: 0, min_valid: 0.5 }),
+        tile: Some(TileOptions { size: 512, overlap: 0, min_valid: 0.5, block: None }),
         ..PlanOptions::default()
     };
     let temp_dir = dir.path().to_owned();

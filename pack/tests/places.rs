@@ -42,7 +42,7 @@ fn pairs(dir: &Path) -> (PathBuf, PathBuf) {
 fn files_that_are_not_where_their_image_is_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (images, files) = pairs(dir.path());
-    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None };
     for (i, (name, tile)) in
         [("mask", None), ("height", None), ("mask", Some(tile)), ("height", Some(tile))]
             .into_iter()
@@ -155,7 +155,7 @@ fn masks_are_brought_to_the_grid_of_their_images() {
         assert!(all, "{name}: {mask:?}");
     }
     // The last tile of each row and column ends with the scene.
-    let tile = Some(TileOptions { size: 7, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 7, overlap: 0, min_valid: 0.0, block: None });
     let out = dir.path().join("tiles");
     run(&images, &out, PlanOptions { tile, ..resampled.clone() }, 2).unwrap();
     let (_, found) = samples(&out);
@@ -168,7 +168,7 @@ fn masks_are_brought_to_the_grid_of_their_images() {
         assert!(same, "{key}: {:?}", values[1]);
     }
     // A tile that is larger than its scene.
-    let tile = Some(TileOptions { size: 20, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 20, overlap: 0, min_valid: 0.0, block: None });
     let out = dir.path().join("padded");
     run(&images, &out, PlanOptions { tile, ..resampled.clone() }, 2).unwrap();
     let mask = &samples(&out).1["a.tif/r000000_c000000"].1[1];
@@ -176,7 +176,7 @@ fn masks_are_brought_to_the_grid_of_their_images() {
 
     put(&masks, "a.tif", &numbered("EPSG:32634", (0.0, 0.0), 20.0, (8, 8)));
     put(&masks, "b.tif", &numbered(utm, (20.0, 0.0), 10.0, (16, 16)));
-    for tile in [None, Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0 })] {
+    for tile in [None, Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None })] {
         let plan = PlanOptions { tile, ..resampled.clone() };
         let error = run(&images, &dir.path().join("bad"), plan, 1).unwrap_err();
         let Error::BadInputs(bad) = &error else { panic!("{error}") };
@@ -270,7 +270,7 @@ fn pages_of_masks_and_scenes_are_refused_too() {
     let first = PlanOptions { pages: Pages::First, ..plan };
     let error = run(&images, &dir.path().join("out"), first, 1).unwrap_err().to_string();
     assert!(error.contains("it has 4 x 3 pixels, but its image has 12 x 9"), "{error}");
-    let tile = Some(TileOptions { size: 2, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 2, overlap: 0, min_valid: 0.0, block: None });
     let plan = PlanOptions { tile, ..arrays() };
     let error = run(&masks, &dir.path().join("tiles"), plan.clone(), 1).unwrap_err().to_string();
     assert!(error.contains("`0.tif`: the TIFF has 2 pages"), "{error}");

@@ -26,10 +26,15 @@ fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
         assert!(line.contains(word), "{line}");
     }
     assert_eq!(listed.lines().count(), 3);
-    let fail = PlanOptions { check: CheckImages::Full, ..PlanOptions::default() };
-    let other = tempfile::tempdir().unwrap();
+    let fail = PlanOptions { labels: Labels::None, ..plan(CheckImages::Full) };
+    let fail = PlanOptions { on_error: OnBadInput::Fail, ..fail };
+    // One shard: others would be kept if they ended before the fault was found.
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(one.path(), "1.jpg", &good);
+    put(one.path(), "2.jpg", &good[..good.len() / 2]);
+    put(one.path(), "3.jpg", b"");
     let into = other.path().join("new");
-    assert!(matches!(run(source.path(), &into, fail, 1), Err(Error::BadInputs(..))));
+    assert!(matches!(run(one.path(), &into, fail, 1), Err(Error::BadInputs(..))));
     assert!(!into.exists(), "nothing is left of a run that finished nothing");
 }
 

@@ -10,8 +10,8 @@ use gular_bundle::{Dtype, FieldName, MadeValue, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
-    BandNames, DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, Labels, OnBadInput,
-    PlanOptions, TileOptions, derive,
+    BandNames, DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, LabelColumn, Labels,
+    OnBadInput, PlanOptions, TableOptions, TileOptions, derive,
 };
 
 pub(crate) fn geo(x: f64) -> Geo {
@@ -149,7 +149,7 @@ fn statistics_are_of_pixels_that_have_a_value() {
     let packed = |name: &str, file: &[u8], tile: Option<u32>, min_valid: f64| {
         let source = dir.path().join(name);
         put(&source, "a.tif", file);
-        let tile = tile.map(|size| TileOptions { size, overlap: 0, min_valid });
+        let tile = tile.map(|size| TileOptions { size, overlap: 0, min_valid, block: None });
         let out = dir.path().join(format!("{name}-out"));
         let report = run(&source, &out, PlanOptions { tile, ..arrays() }, 2).unwrap();
         (statistics(&out), report.samples)
@@ -351,7 +351,7 @@ fn tiles_are_the_windows_of_their_scenes() {
         pattern: None,
     };
     let plan = PlanOptions {
-        tile: Some(TileOptions { size: 32, overlap: 8, min_valid: 0.5 }),
+        tile: Some(TileOptions { size: 32, overlap: 8, min_valid: 0.5, block: None }),
         fields: vec![mask],
         fractions: vec![(Split::Train, 0.5), (Split::Val, 0.5)],
         fractions_by: FractionsBy::Hash,
@@ -430,7 +430,7 @@ fn a_mask_that_is_smaller_than_its_scene_is_named_with_both_sizes() {
     put(dir.path(), "m/a.tif", &classes((20, 20)));
     let name = FieldName::parse("mask").unwrap();
     let mask = FieldFiles { name, files: Some(dir.path().join("m")), pattern: None };
-    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0, block: None };
     let plan = PlanOptions { tile: Some(tile), fields: vec![mask], ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
     let Error::BadInputs(bad) = &error else { panic!("{error}") };
@@ -444,7 +444,7 @@ fn tiles_have_the_label_of_their_scene() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "s/1_wood.tif", &scene((40, 20), 40, geo(0.0)));
     put(dir.path(), "s/2_lake.tif", &scene((20, 40), 40, geo(0.0)));
-    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0, block: None };
     // The end of a scene's path; a tile's key has more text after it.
     let images = vec!["{key}_{label}.tif".parse().unwrap()];
     let plan = PlanOptions { tile: Some(tile), labels: Labels::Path, images, ..arrays() };
@@ -455,6 +455,67 @@ fn tiles_have_the_label_of_their_scene() {
     let labels: Vec<i64> =
         found.values().map(|(_, v)| i64::from_le_bytes(*v[1].first_chunk().unwrap())).collect();
     assert_eq!(labels, [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_table_says_labels_and_splits_of_scenes() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        put(dir.path(), &format!("scenes/{name}.tif"), &scene((40, 20), 25, geo(0.0)));
+    }
+    put(dir.path(), "t.csv", b"file,split,label,site\na.tif,train,wet,north\nb.tif,val,dry,south\nc.tif,train,dry,east\n");
+    let table = TableOptions {
+        files: vec![dir.path().join("t.csv")],
+        split: Some("split".to_owned()),
+        label: LabelColumn::Named("label".to_owned()),
+        ..TableOptions::default()
+    };
+    let tile = Some(TileOptions { size: 20, overlap: 0, min_valid: 0.0, block: None });
+    let plan = PlanOptions { labels: Labels::Table(table), tile, ..arrays() };
+    let out = dir.path().join("out");
+    let report = run(&dir.path().join("scenes"), &out, plan, 2).unwrap();
+    assert_eq!((report.samples, report.unused_rows), (6, 0));
+    let (bundle, found) = samples(&out);
+    let site = bundle.manifest().fields.iter().position(|f| f.name.as_str() == "site").unwrap();
+    for (key, (split, values)) in found {
+        let (expected, label, place) = match key.as_bytes()[0] {
+            b'a' => (Split::Train, 1, "north"),
+            b'b' => (Split::Val, 0, "south"),
+            _ => (Split::Train, 0, "east"),
+        };
+        assert_eq!(
+            (split, values[1][0], values[site].as_slice()),
+            (expected, label, place.as_bytes())
+        );
+    }
+}
+
+#[test]
+fn blocks_of_one_scene_fall_into_splits_and_share_no_pixel() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "s/a.tif", &scene((130, 90), 25, geo(0.0)));
+    let tile = TileOptions { size: 16, overlap: 6, min_valid: 0.0, block: Some(40) };
+    let fractions = vec![(Split::Train, 0.6), (Split::Val, 0.4)];
+    let plan = PlanOptions { tile: Some(tile), fractions, ..arrays() };
+    let out = dir.path().join("out");
+    run(&dir.path().join("s"), &out, plan.clone(), 2).unwrap();
+    let (bundle, found) = samples(&out);
+    assert_eq!(bundle.manifest().made["block"], MadeValue::Number(40));
+    let mut pixels = BTreeMap::new();
+    for (key, (split, _)) in &found {
+        let (row, column) = key["a.tif/r".len()..].split_once("_c").unwrap();
+        let (row, column): (u32, u32) = (row.parse().unwrap(), column.parse().unwrap());
+        for at in (row..row + 16).flat_map(|y| (column..column + 16).map(move |x| (x, y))) {
+            assert_eq!(*pixels.entry(at).or_insert(*split), *split, "{key} {at:?}");
+        }
+    }
+    // Every pixel is in a tile, and both splits have some.
+    assert_eq!(pixels.len(), 130 * 90);
+    assert!([Split::Train, Split::Val].iter().all(|one| pixels.values().any(|split| split == one)));
+
+    let alone = PlanOptions { fractions: Vec::new(), ..plan };
+    let refused = run(&dir.path().join("s"), &dir.path().join("other"), alone, 1).unwrap_err();
+    assert!(refused.to_string().contains("no fractions"), "{refused}");
 }
 
 #[test]
@@ -469,7 +530,7 @@ fn tiles_that_make_no_sense_are_refused() {
             "{refused:?}"
         );
     };
-    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None };
     check(TileOptions { overlap: 16, ..tile }, Inputs::Arrays, "overlap of 16");
     check(TileOptions { size: 0, ..tile }, Inputs::Arrays, "0 pixels");
     check(TileOptions { min_valid: 1.5, ..tile }, Inputs::Arrays, "1.5");
@@ -487,7 +548,7 @@ fn tiles_larger_than_a_value_may_be_are_refused_before_any_is_read() {
     let mut writer = GeoTiffWriter::new(out, size, 8, Number::U8, Geo::default(), packing).unwrap();
     writer.push(&[7; 4 * 4 * 8]).unwrap();
     put(dir.path(), "s/a.tif", writer.finish().unwrap().get_ref());
-    let tile = TileOptions { size: 16_384, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 16_384, overlap: 0, min_valid: 0.0, block: None };
     let plan = PlanOptions { tile: Some(tile), ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
     assert!(error.to_string().contains("[16384, 16384, 8] is larger than 2147483647"), "{error}");
@@ -507,7 +568,7 @@ fn tiles_of_half_floats_without_a_value_are_left_out() {
                 .unwrap();
         }
         put(dir.path(), &format!("{name}/a.tif"), writer.finish().unwrap().get_ref());
-        let tile = TileOptions { size: 4, overlap: 0, min_valid: 0.5 };
+        let tile = TileOptions { size: 4, overlap: 0, min_valid: 0.5, block: None };
         let plan = PlanOptions { tile: Some(tile), ..arrays() };
         let out = dir.path().join(format!("{name}-out"));
         let report = run(&dir.path().join(name), &out, plan, 1).unwrap();
@@ -535,7 +596,7 @@ fn a_scene_larger_than_what_is_kept_in_memory_is_cut() {
         writer.push(&row).unwrap();
     }
     drop(writer.finish().unwrap());
-    let tile = TileOptions { size: 1000, overlap: 0, min_valid: 0.01 };
+    let tile = TileOptions { size: 1000, overlap: 0, min_valid: 0.01, block: None };
     let order = gular_pack::PackOrder::Sorted;
     let plan = PlanOptions { tile: Some(tile), order, shard_bytes: 1 << 30, ..arrays() };
     let report = run(&source, &dir.path().join("out"), plan, 1).unwrap();
@@ -551,7 +612,7 @@ fn tiles_beside_whole_arrays_stay_in_one_split_when_they_are_derived_again() {
         put(&at("scenes"), &format!("{i}.tif"), &scene((60, 50), 60, geo(0.0)));
     }
     put(&at("arrays"), "whole.tif", &scene((32, 32), 32, geo(0.0)));
-    let tile = TileOptions { size: 32, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 32, overlap: 0, min_valid: 0.0, block: None };
     run(&at("scenes"), &at("tiles"), PlanOptions { tile: Some(tile), ..arrays() }, 1).unwrap();
     run(&at("arrays"), &at("whole"), arrays(), 1).unwrap();
     let never = AtomicBool::new(false);

@@ -215,7 +215,7 @@ fn scenes_of_several_files_are_cut_into_tiles() {
         put(dir.path(), &format!("{scene}/{scene}_B5.tif"), &coarse);
     }
     let whole = PlanOptions { align: Align::Resample, ..by("{*}/{key}_{band}.tif") };
-    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None };
     let tiled = PlanOptions { tile: Some(tile), ..whole.clone() };
     let (_, _, scenes) = packed(dir.path(), whole).unwrap();
     let (report, _, tiles) = packed(dir.path(), tiled).unwrap();

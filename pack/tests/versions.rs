@@ -395,7 +395,7 @@ fn several_classes_are_compared_where_the_classes_are_those_of_the_base() {
 /// are in one split.
 fn tiled(min_valid: f64) -> Case {
     let plan = PlanOptions {
-        tile: Some(TileOptions { size: 32, overlap: 8, min_valid }),
+        tile: Some(TileOptions { size: 32, overlap: 8, min_valid, block: None }),
         fractions: vec![(Split::Train, 0.5), (Split::Val, 0.5)],
         fractions_by: FractionsBy::Hash,
         ..arrays()
@@ -500,7 +500,8 @@ fn tiles_of_other_settings_are_refused_as_are_other_splits() {
         let Error::UnlikeBase { setting, old: o, new: n } = &error else { panic!("{error}") };
         assert_eq!((*setting, o.as_deref(), n.as_deref()), (name, old, new), "{error}");
     };
-    let tile = |size, overlap, min_valid| Some(TileOptions { size, overlap, min_valid });
+    let tile =
+        |size, overlap, min_valid| Some(TileOptions { size, overlap, min_valid, block: None });
     for (tile, name, old, new) in [
         (tile(64, 8, 0.0), "tile", Some("32"), Some("64")),
         (None, "tile", Some("32"), None),

@@ -130,7 +130,7 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
     let mut made = BTreeMap::new();
     recipe.note(&mut made);
     let settings = ["decoder", "encoder", "fit", "max_side", "quality", "size"];
-    for name in settings.into_iter().chain(["tile", "overlap", "min_valid", "align"]) {
+    for name in settings.into_iter().chain(["tile", "overlap", "min_valid", "block", "align"]) {
         let (old, new) = (manifest.made.get(name), made.get(name));
         if old != new && !(name == "decoder" && old.is_none()) {
             let text = |value: &MadeValue| match value {

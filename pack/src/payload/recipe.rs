@@ -92,6 +92,8 @@ pub(crate) struct Tile {
     size: u32,
     overlap: u32,
     min_valid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<u32>,
 }
 
 impl PayloadRecipe {
@@ -126,6 +128,7 @@ impl PayloadRecipe {
                     size: tile.size,
                     overlap: tile.overlap,
                     min_valid: tile.min_valid.to_string(),
+                    block: tile.block,
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
                 let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
@@ -309,6 +312,9 @@ impl PayloadRecipe {
                     text("min_valid", &tile.min_valid);
                     made.insert("tile".to_owned(), MadeValue::Number(tile.size.into()));
                     made.insert("overlap".to_owned(), MadeValue::Number(tile.overlap.into()));
+                    if let Some(block) = tile.block {
+                        made.insert("block".to_owned(), MadeValue::Number(block.into()));
+                    }
                 }
             }
             Self::Reencoded { max_side, quality, decoder, encoder } => {

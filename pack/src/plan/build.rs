@@ -44,8 +44,8 @@ pub struct PlanBuilder<'a> {
     beside: Beside<'a>,
     /// Keys of samples that are looked at and not packed.
     leave_out: KeyList,
-    /// What is read for the tiles of each scene that is cut.
-    scenes: BTreeMap<String, Extra>,
+    /// The scenes that are cut.
+    scenes: BTreeMap<String, Scene>,
     /// The files of samples, if one has several.
     stack_files: Option<StackFiles>,
     /// What is read for each such sample that is not cut.
@@ -54,6 +54,17 @@ pub struct PlanBuilder<'a> {
     skipped: Vec<BadInput>,
     /// Whether rows of pixels, which are the source itself, have labels.
     pub(crate) labelled: bool,
+}
+
+/// A scene that is cut into tiles.
+#[derive(Debug)]
+struct Scene {
+    /// What is read for its tiles.
+    read: Extra,
+    /// Columns and rows.
+    size: (u32, u32),
+    /// Bytes of the numbers of a tile.
+    of_tile: u64,
 }
 
 /// A table, and the images that wait for its rows.
@@ -230,18 +241,15 @@ impl<'a> PlanBuilder<'a> {
         let pixels = u64::from(tile.size) * u64::from(tile.size) * dates.iter().product::<u64>();
         let of_tile = pixels * bands * start.dtype.size_bytes();
         let size = (side(width), side(height));
-        let corners = scenes::corners(size, tile).map_err(|n| {
+        scenes::corners(size, tile).map_err(|n| {
             let side = tile.size;
             Error::setting(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
             ))
         })?;
-        for corner in corners {
-            let tile = BundlePath::parse(&scenes::key(key.as_str(), corner));
-            self.push(&tile.map_err(gular_bundle::Error::from)?, of_tile)?;
-        }
-        self.scenes.insert(key.as_str().to_owned(), read);
-        Ok(())
+        let bytes = read.bytes();
+        self.scenes.insert(key.as_str().to_owned(), Scene { read, size, of_tile });
+        self.push(key, bytes)
     }
 
     /// Adds an image.
@@ -317,31 +325,23 @@ impl<'a> PlanBuilder<'a> {
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
-            // Neighbours share pixels, so all tiles of a scene are in one split.
-            let scene = options.tile.and_then(|_| scenes::parse(key)).map(|(scene, _)| scene);
+            let scene = scenes.get(key);
             // Samples without a row of a table are not among those that are sorted by name.
             let of_key = stacks.as_mut().and_then(|stacks| {
                 stacks.find(|pair| pair.as_ref().map_or(true, |(name, _)| *name >= folded))
             });
             let of_key = of_key.transpose().map_err(io)?.filter(|(name, _)| *name == folded);
             let stack = of_key.and_then(|(_, extra)| Extra::parse(&extra));
-            let extra = stack.as_ref().or_else(|| scene.and_then(|scene| scenes.get(scene)));
-            let file = extra.and_then(Extra::first_path).or(scene).unwrap_or(key);
+            let extra = stack.as_ref().or_else(|| scene.map(|scene| &scene.read));
+            let file = extra.and_then(Extra::first_path).unwrap_or(key);
             let placed = layout.place(file)?.ok_or_else(|| io(damaged_record()))?;
             let class = placed.label;
             let group = match &options.group {
                 Some(Group::Column(_)) => Some(group),
                 Some(Group::Part(name)) => placed.values.get(name),
-                None => placed.values.get("group").or(scene),
+                None => placed.values.get("group"),
             };
-            let by_hash = || match (options.fractions.as_slice(), options.fractions_by) {
-                ([], _) => Some(Split::Train),
-                (_, FractionsBy::Exact) => None,
-                (fractions, FractionsBy::Hash) => {
-                    Some(split_by(group.unwrap_or(file), options.seed, fractions))
-                }
-            };
-            let split = split.or(placed.split).or_else(by_hash);
+            let split = split.or(placed.split);
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((class, Some(of_path)))
@@ -356,28 +356,55 @@ impl<'a> PlanBuilder<'a> {
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
             match beside.planned(file, &placed, &recipe) {
-                Ok(_) if leave_out.has(key) => {}
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));
                     files.extend(extra.map(Extra::to_value));
-                    // For a tile, only the part of a scene's files that it covers counts.
-                    let of_files = if scene.is_some() { 0 } else { of_files };
-                    let mut value = bytes.to_le_bytes().to_vec();
-                    value.extend(of_files.to_le_bytes());
-                    value.extend(label.to_le_bytes());
-                    value.extend_from_slice(key.as_bytes());
-                    if let Some(values) = joined(values, &files) {
-                        value.push(b'\t');
-                        value.extend_from_slice(values.as_bytes());
-                    }
-                    match split {
-                        Some(split) => {
-                            by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
+                    let values = joined(values, &files);
+                    let mut add = |key: &str, bytes: u64, of_files: u64, group: Option<&str>| {
+                        if leave_out.has(key) {
+                            return Ok(());
                         }
-                        None => {
-                            let sample = Sample { key, label, group };
-                            waiting.push(&sample, options.seed, &value)?;
+                        let mut value = bytes.to_le_bytes().to_vec();
+                        value.extend(of_files.to_le_bytes());
+                        value.extend(label.to_le_bytes());
+                        value.extend_from_slice(key.as_bytes());
+                        if let Some(values) = &values {
+                            value.push(b'\t');
+                            value.extend_from_slice(values.as_bytes());
                         }
+                        let split = split.or_else(|| match options.fractions.as_slice() {
+                            [] => Some(Split::Train),
+                            _ if options.fractions_by == FractionsBy::Exact => None,
+                            fractions => {
+                                Some(split_by(group.unwrap_or(file), options.seed, fractions))
+                            }
+                        });
+                        match split {
+                            Some(split) => {
+                                by_order.push(&order_key(split, key, &options), &value).map_err(io)
+                            }
+                            None => {
+                                let sample = Sample { key, label, group };
+                                waiting.push(&sample, options.seed, &value)
+                            }
+                        }
+                    };
+                    match (scene, &options.tile) {
+                        (Some(scene), Some(tile)) => {
+                            let corners = scenes::corners(scene.size, tile).unwrap_or_default();
+                            for corner in corners {
+                                // Neighbours share pixels, so all tiles of a block, which is the
+                                // scene if there are no blocks, are in one split.
+                                let block = tile
+                                    .block_of(corner)
+                                    .map(|(column, row)| scenes::key(key, (column, row)));
+                                let of_block = block.as_deref().unwrap_or(key);
+                                let tile = scenes::key(key, corner);
+                                // Of a scene's files, only the part that a tile covers counts.
+                                add(&tile, scene.of_tile, 0, group.or(Some(of_block)))?;
+                            }
+                        }
+                        _ => add(key, bytes, of_files, group)?,
                     }
                 }
                 Err(fault) => match options.on_error {

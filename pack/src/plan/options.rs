@@ -79,7 +79,7 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
 }
 
 fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
-    let TileOptions { size, overlap, min_valid } = tile;
+    let TileOptions { size, overlap, min_valid, block } = tile;
     let fail = |names, text: String| Err(Error::setting(names, text));
     // 256 MiB with one byte per pixel; the first scene tells how large tiles with more bytes are.
     if !(1..=16_384).contains(&size) || overlap >= size {
@@ -102,12 +102,13 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
             "only scenes of numbers, in TIFF, are cut into tiles".to_owned(),
         );
     }
-    if matches!(options.labels, Labels::Table(_)) {
-        return fail(
-            &["tile", "labels"],
-            "tiles cannot get labels from a table: a table has a label per image, not per tile"
-                .to_owned(),
-        );
+    if block.is_some_and(|block| block < size) {
+        let text = format!("blocks must be at least as large as a tile, which has {size} pixels");
+        return fail(&["block", "tile"], text);
+    }
+    if block.is_some() && options.fractions.is_empty() {
+        let text = "blocks of a scene were given, but no fractions, which would divide them";
+        return fail(&["block", "fractions"], text.to_owned());
     }
     Ok(())
 }
