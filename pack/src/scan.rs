@@ -13,8 +13,8 @@ use crate::error::{BadInput, BadInputs, Fault};
 use crate::formats;
 use crate::labels::Names;
 use crate::layout::{
-    BAND, DATE, Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside, WayToRead,
-    in_a_table, masks_among, named, recognise, split_like, split_of, split_within,
+    BAND, BandFiles, DATE, Doubt, Folders, Layout, LayoutError, Marks, Pattern, TablesBeside,
+    WayToRead, in_a_table, masks_among, named, recognise, split_like, split_of, split_within,
 };
 use crate::outside::LeftOut;
 use crate::source::{Archive, Source};
@@ -68,6 +68,8 @@ pub(crate) struct Scan {
     pub(crate) unmatched: Names,
     /// Images whose names end like those of masks.
     marks: Marks,
+    /// Arrays whose names end like those of bands.
+    bands: BandFiles,
     /// The files that may have the labels.
     tables: TablesBeside,
     /// Lists that have the name of a split, which may say what is in it.
@@ -249,6 +251,9 @@ impl Meaning {
             }
             Self::Counting(folders) => folders,
         };
+        if let Some(doubt) = scan.bands.doubt() {
+            return Err(LayoutError::from(doubt).into());
+        }
         // A table's splits are those of its column, and rows of pixels have no folders.
         let plain = takes_splits(options) || matches!(options.inputs, Inputs::Pixels { .. });
         let texts = if plain || scan.files == 0 {
@@ -577,6 +582,9 @@ impl Walk<'_> {
         }
         if self.options.inputs != Inputs::Bytes {
             self.scan.marks.add(text);
+        }
+        if self.options.inputs == Inputs::Arrays {
+            self.scan.bands.add(text);
         }
         self.scan.media_types.insert(media_type);
         self.scan.files += 1;

@@ -6,6 +6,7 @@
 //!                              └ doubt: refused or told, with each way to read it
 //! ```
 
+mod band_files;
 mod cards;
 mod doubt;
 mod error;
@@ -17,6 +18,7 @@ mod recognise;
 mod split_words;
 mod tables_beside;
 
+pub(crate) use band_files::BandFiles;
 pub(crate) use cards::of_known;
 pub use cards::{Card, datasets, parse_datasets};
 pub use doubt::{Doubt, WayToRead};

@@ -1,0 +1,116 @@
+//! Files whose names end in that of a band, which may be parts of one sample.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::recognise::list;
+use super::{Doubt, WayToRead, split_of};
+use crate::error::counted;
+
+/// Names of bands, in lower case, beside `B` and a number. Source: the products of Sentinel-1 and of
+/// Landsat, and 38-Cloud.
+const NAMES: [&str; 12] =
+    ["vv", "vh", "hh", "hv", "red", "green", "blue", "nir", "swir", "swir1", "swir2", "pan"];
+/// Most samples that are told apart to see how many files each has.
+const MOST_SAMPLES: usize = 4096;
+/// Most bands that are told apart.
+const MOST_BANDS: usize = 64;
+
+/// How many files have names that end in that of a band.
+#[derive(Debug, Default)]
+pub(crate) struct BandFiles {
+    files: u64,
+    /// Files such as `a_B02.tif`, and files such as `a/B02.tif`.
+    behind: u64,
+    whole: u64,
+    bands: BTreeSet<String>,
+    /// The first samples, by a hash of their names, and the number of files that these have.
+    samples: HashSet<[u8; 16]>,
+    of_samples: u64,
+    /// Whether each file is in a folder whose name is a split.
+    in_splits: bool,
+}
+
+impl BandFiles {
+    /// Counts a file.
+    pub(crate) fn add(&mut self, path: &str) {
+        let is_split = path.split_once('/').is_some_and(|(top, _)| split_of(top).is_some());
+        self.in_splits = is_split && (self.files == 0 || self.in_splits);
+        self.files += 1;
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let Some((sample, band)) = stem.rsplit_once(['_', '/']).filter(|(_, band)| is_band(band))
+        else {
+            return;
+        };
+        match stem.as_bytes().get(sample.len()) {
+            Some(b'/') => self.whole += 1,
+            _ => self.behind += 1,
+        }
+        if self.bands.len() < MOST_BANDS {
+            self.bands.insert(band.to_owned());
+        }
+        let hash = blake3::hash(sample.as_bytes());
+        let hash = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        if self.samples.contains(&hash) || self.samples.len() < MOST_SAMPLES {
+            self.samples.insert(hash);
+            self.of_samples += 1;
+        }
+    }
+
+    /// Asks whether the files are bands, if nearly all have such names and samples have several.
+    pub(crate) fn doubt(&self) -> Option<Doubt> {
+        let (n, form) = match self.whole > self.behind {
+            true => (self.whole, "{key}/{band}.{ext}"),
+            false => (self.behind, "{key}_{band}.{ext}"),
+        };
+        let several = self.of_samples >= 2 * self.samples.len() as u64;
+        if self.bands.len() < 2 || !several || n * 10 < self.files * 9 {
+            return None;
+        }
+        let names = counted(n, "name ends", "names end");
+        let text = format!("{names} in that of a band: {}", list(self.bands.iter()));
+        let split = if self.in_splits { "{split}/" } else { "" };
+        let ways = vec![
+            WayToRead::new("if all bands together are one sample", &[&format!("{split}{form}")]),
+            WayToRead::new("if each file is a sample", &[&format!("{split}{{key}}.{{ext}}")]),
+        ];
+        Some(Doubt::new(text, ways))
+    }
+}
+
+fn is_band(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let number = name.strip_prefix('b').map(|rest| rest.strip_suffix('a').unwrap_or(rest));
+    let is_number = number.is_some_and(|number| {
+        matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    is_number || NAMES.contains(&name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_are_recognised_if_samples_have_several() {
+        let check = |paths: &[&str], expected: Option<&str>| {
+            let mut files = BandFiles::default();
+            paths.iter().for_each(|path| files.add(path));
+            let found = files.doubt().map(|doubt| doubt.readings[0].images[0].clone());
+            assert_eq!(found.as_deref(), expected, "{paths:?}");
+        };
+        check(
+            &["a/a_B02.tif", "a/a_B8A.tif", "b/b_B02.tif", "b/b_B8A.tif"],
+            Some("{key}_{band}.{ext}"),
+        );
+        check(&["a/VV.tif", "a/VH.tif"], Some("{key}/{band}.{ext}"));
+        check(
+            &["train/a_red.tif", "train/a_nir.tif", "test/b_red.tif", "test/b_nir.tif"],
+            Some("{split}/{key}_{band}.{ext}"),
+        );
+        // One band of each, or names of something else.
+        check(&["a_B02.tif", "b_B02.tif"], None);
+        check(&["a_B02.tif", "b_B03.tif"], None);
+        check(&["a_1.tif", "a_2.tif", "b_big.tif"], None);
+        check(&["B02.tif"], None);
+    }
+}
