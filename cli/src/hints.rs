@@ -338,8 +338,11 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::NothingTaken { .. } => "check the condition and the lists of keys",
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
+        E::MixedArrays { only_size: true, .. } => {
+            "if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
+        }
         E::MixedArrays { .. } => {
-            "pack the arrays of each type and shape into a bundle of their own"
+            "pack the arrays of each type and shape into a bundle of their own, or, if a few are wrong, leave out all but the most common ones with `--on-error skip`"
         }
         E::UnknownAxes { field, shape, .. } => return Some(axes(field, shape)),
         E::NoAxes { .. } => {

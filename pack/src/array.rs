@@ -223,7 +223,7 @@ fn is_tiff_file(file: &[u8]) -> bool {
 
 fn other_array(found: Dtype, found_shape: &[u64], dtype: Dtype, shape: &[u64]) -> Fault {
     let reason = format!(
-        "it was changed during the run: it is now {found:?} of shape {found_shape:?}, and was {dtype:?} of shape {shape:?}"
+        "it is {found:?} of shape {found_shape:?}, and the arrays of this bundle are {dtype:?} of shape {shape:?}"
     );
     Fault::new(reason, None)
 }

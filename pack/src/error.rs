@@ -228,16 +228,25 @@ pub enum Error {
         wide: String,
     },
     /// Arrays of unlike types or shapes, which one field cannot hold.
-    #[error("the arrays differ: `{first}` is {found}, `{second}` is {other}")]
+    #[error(
+        "the arrays differ: {} {found}, such as `{first}`; {n_others} of another type or shape, such as `{second}`: {other}",
+        counted(*n, "is", "are")
+    )]
     MixedArrays {
-        /// The first array.
+        /// The first array of the most common type and shape.
         first: String,
-        /// The type and shape of the first.
+        /// Its type and shape.
         found: String,
+        /// The number of such arrays.
+        n: u64,
         /// The first one of another type or shape.
         second: String,
         /// The type and shape of the second.
         other: String,
+        /// The number of arrays that are not like the first.
+        n_others: u64,
+        /// Whether these two differ in rows and columns only.
+        only_size: bool,
     },
     /// The axes of an array are not known: which of them holds the bands, say.
     #[error("`{key}` has the shape {shape:?}, which can be read in more than one way")]

@@ -94,7 +94,8 @@ fn the_axes_of_a_tiff_are_its_own() {
     // The same type and shape, but the format of one does not say which axis is which.
     put(&source, "2.npy", &array(Dtype::I16, &[16, 20, 2], &[0; 1280]));
     let told = refuse(arrays(&[]));
-    assert!(told.contains("`1.tif` is I16 [16, 20, 2] yxc, `2.npy` is I16 [16, 20, 2]"), "{told}");
+    let expected = "1 is I16 [16, 20, 2] yxc, such as `1.tif`; 1 of another type or shape, such as `2.npy`: I16 [16, 20, 2]";
+    assert!(told.contains(expected), "{told}");
 }
 
 /// Three images of 12 x 9 pixels, and a file beside each.

@@ -233,7 +233,8 @@ fn arrays_of_one_type_and_shape_become_pixels() {
 
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 4], &plain[..48]));
     let mixed = run(&source, &dir.path().join("mixed"), plan.clone(), 2).unwrap_err().to_string();
-    assert_eq!(mixed, "the arrays differ: `a/1.npy` is U16 [2, 3, 5], `b/1.npy` is U16 [2, 3, 4]");
+    let expected = "the arrays differ: 2 are U16 [2, 3, 5], such as `a/1.npy`; 1 of another type or shape, such as `b/1.npy`: U16 [2, 3, 4]";
+    assert_eq!(mixed, expected);
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain[..58]));
     let short = run(&source, &dir.path().join("short"), plan, 2).unwrap_err().to_string();
     assert!(short.contains("`b/1.npy`: it has 58 bytes of numbers"), "{short}");

@@ -305,7 +305,7 @@ fn whole_files_keep_their_numbers_and_what_they_say() {
     assert_eq!(doubles(&values[2]), [2.0, 10.0, 0.0, 9000.0, 0.0, -10.0]);
     put(&source, "3.tif", &scene((30, 21), 25, geo(3.0)));
     let mixed = run(&source, &dir.path().join("mixed"), arrays(), 2).unwrap_err().to_string();
-    assert!(mixed.contains("`0.tif` is I16 [20, 30, 2], `3.tif`"), "{mixed}");
+    assert!(mixed.contains("3 are I16 [20, 30, 2], such as `0.tif`; 1 of another"), "{mixed}");
 }
 
 #[test]

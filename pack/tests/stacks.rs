@@ -272,3 +272,20 @@ fn tables_masks_and_splits_are_of_the_sample() {
     let labels: Vec<u8> = found.iter().map(|(_, values)| values[1][0]).collect();
     assert_eq!(labels, [1, 0, 1]);
 }
+
+#[test]
+fn a_few_arrays_of_another_size_are_named_or_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, size) in [(4, 3), (4, 4), (4, 4), (5, 4), (4, 4)].into_iter().enumerate() {
+        put(dir.path(), &format!("{i}.tif"), &band(size, 10.0, |x, y| (x + y) as u16));
+    }
+    let plan = || PlanOptions { images: Vec::new(), ..by("{key}") };
+    let error = packed(dir.path(), plan()).unwrap_err();
+    assert!(matches!(error, Error::MixedArrays { n: 3, n_others: 2, only_size: true, .. }));
+    let expected = "the arrays differ: 3 are U16 [4, 4, 1], such as `1.tif`; 2 of another type or shape, such as `0.tif`: U16 [3, 4, 1]";
+    assert_eq!(error.to_string(), expected);
+    let skips = PlanOptions { on_error: OnBadInput::Skip, ..plan() };
+    let (report, fields, _) = packed(dir.path(), skips).unwrap();
+    assert_eq!((report.samples, report.skipped), (3, 2));
+    assert_eq!(fields[0].as_fixed(), Some((Dtype::U16, &[4, 4, 1][..])));
+}

@@ -9,7 +9,7 @@ use crate::grid::Grids;
 use crate::layout::Doubt;
 use crate::scan::media_type_of;
 use crate::source::Source;
-use crate::{Error, Inputs, PlanOptions};
+use crate::{Error, Inputs, OnBadInput, PlanOptions};
 
 /// The depths that occur, each with the first key that has it.
 ///
@@ -19,8 +19,8 @@ use crate::{Error, Inputs, PlanOptions};
 pub(crate) struct Depths {
     u8: Option<String>,
     u16: Option<String>,
-    /// Types and shapes of arrays, the axes that their format gives, and the first key of each.
-    arrays: Vec<(ArrayKind, String)>,
+    /// Types and shapes of arrays.
+    arrays: Vec<ArraysOfKind>,
     /// Whether one of the arrays has a location on the Earth.
     is_geo: bool,
     /// Whether a JPEG decoder makes the numbers of one of the arrays.
@@ -31,6 +31,15 @@ pub(crate) struct Depths {
     nodata: Vec<Option<Nodata>>,
     /// Where the arrays are on the Earth.
     grids: Grids,
+}
+
+/// Arrays of one type and shape.
+#[derive(Debug)]
+struct ArraysOfKind {
+    kind: ArrayKind,
+    /// The first key.
+    first: String,
+    n: u64,
 }
 
 /// What must be the same for all arrays of a set.
@@ -59,8 +68,8 @@ pub(crate) struct Common {
     pub(crate) nodatas: bool,
 }
 
-/// Two are wrong already; more than these are not told apart.
-const MOST_KINDS: usize = 16;
+/// More types and shapes than these are not told apart.
+const MOST_KINDS: usize = 256;
 
 impl Depths {
     /// Looks at one file of `bytes` bytes, when `options` leave something to be found; what an array is.
@@ -87,7 +96,8 @@ impl Depths {
     pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
         if self.arrays.is_empty() {
             let (dtype, shape, axes) = (Dtype::U8, shape.to_vec(), Some(Axes::yxc()));
-            self.arrays.push((ArrayKind { dtype, shape, axes }, key.to_owned()));
+            let kind = ArrayKind { dtype, shape, axes };
+            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1 });
         }
     }
 
@@ -129,12 +139,13 @@ impl Depths {
             (*height, *width) = (tile.size.into(), tile.size.into());
         }
         let kind = ArrayKind { dtype: start.dtype, shape, axes: start.axes.clone() };
-        if let Some((_, first)) = self.arrays.iter_mut().find(|(known, _)| *known == kind) {
-            if key < first.as_str() {
-                key.clone_into(first);
+        if let Some(known) = self.arrays.iter_mut().find(|known| known.kind == kind) {
+            known.n += 1;
+            if key < known.first.as_str() {
+                key.clone_into(&mut known.first);
             }
         } else if self.arrays.len() < MOST_KINDS {
-            self.arrays.push((kind, key.to_owned()));
+            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1 });
         }
         self.is_jpeg |= start.is_jpeg;
         let nodata = start.geo.as_ref().and_then(|geo| geo.nodata).map(Nodata::of);
@@ -153,43 +164,56 @@ impl Depths {
 
     /// Gives all series this many dates.
     pub(crate) fn fill_up(&mut self, n: u64) {
-        for (kind, _) in &mut self.arrays {
-            if let [dates, _, _, _] = kind.shape.as_mut_slice() {
+        let mut arrays: Vec<ArraysOfKind> = Vec::new();
+        for mut of in std::mem::take(&mut self.arrays) {
+            if let [dates, _, _, _] = of.kind.shape.as_mut_slice() {
                 *dates = n;
             }
+            match arrays.iter_mut().find(|known| known.kind == of.kind) {
+                Some(known) => {
+                    known.n += of.n;
+                    known.first = std::mem::take(&mut known.first).min(of.first);
+                }
+                None => arrays.push(of),
+            }
         }
-        self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
-        let mut kinds: Vec<ArrayKind> = Vec::new();
-        self.arrays.retain(|(kind, _)| {
-            let is_new = !kinds.contains(kind);
-            kinds.extend(is_new.then(|| kind.clone()));
-            is_new
-        });
+        self.arrays = arrays;
     }
 
-    /// Returns the properties that all arrays share; `axes` are those that the user gave.
-    pub(crate) fn arrays(mut self, axes: Option<&Axes>) -> Result<Common, Error> {
-        self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
+    /// Returns the properties that all arrays share, or most of them if the others are left out;
+    /// `axes` are those that the user gave.
+    pub(crate) fn arrays(
+        mut self,
+        axes: Option<&Axes>,
+        on_error: OnBadInput,
+    ) -> Result<Common, Error> {
+        self.arrays.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.first.cmp(&b.first)));
         let mut arrays = self.arrays.into_iter();
         let (nodata, nodatas) = common_nodata(&self.nodata);
         let Self { is_geo, is_jpeg, bands, .. } = self;
         let bands = bands.map(|(names, _)| names).unwrap_or_default();
         // If no array can be read, each gives its own error when it is packed.
-        let Some((kind, first)) = arrays.next() else {
+        let Some(ArraysOfKind { kind, first, n }) = arrays.next() else {
             let (dtype, shape, axes) = (Dtype::U8, Vec::new(), None);
             return Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata, nodatas });
         };
-        if let Some((other, second)) = arrays.next() {
+        if let (Some(second), OnBadInput::Fail) = (arrays.next(), on_error) {
             let of = |kind: &ArrayKind| {
                 let ArrayKind { dtype, shape, axes } = kind;
                 let axes = axes.as_ref().map_or_else(String::new, |axes| format!(" {axes}"));
                 (format!("{dtype:?} {shape:?}"), axes)
             };
-            let ((mut found, axes), (mut other, other_axes)) = (of(&kind), of(&other));
+            let ((mut found, axes), (mut other, other_axes)) = (of(&kind), of(&second.kind));
             if found == other {
                 (found, other) = (found + &axes, other + &other_axes);
             }
-            return Err(Error::MixedArrays { first, found, second, other });
+            let last = |kind: &ArrayKind| kind.shape.last().copied();
+            let only_size = kind.dtype == second.kind.dtype
+                && kind.axes == second.kind.axes
+                && kind.axes.is_some()
+                && last(&kind) == last(&second.kind);
+            let (second, n_others) = (second.first, second.n + arrays.map(|of| of.n).sum::<u64>());
+            return Err(Error::MixedArrays { first, found, n, second, other, n_others, only_size });
         }
         let ArrayKind { dtype, shape, axes: of_format } = kind;
         let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;

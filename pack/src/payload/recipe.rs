@@ -109,7 +109,7 @@ impl PayloadRecipe {
             Inputs::Arrays | Inputs::Pixels { .. } => {
                 let given = options.axes.get(&FieldName::image()).and_then(Option::as_ref);
                 let Common { dtype, shape, axes, is_geo: geo, is_jpeg, mut bands, nodata, nodatas } =
-                    depths.arrays(given)?;
+                    depths.arrays(given, options.on_error)?;
                 let band_names = options.band_names;
                 if band_names == BandNames::Ignore {
                     bands.clear();
