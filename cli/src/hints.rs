@@ -530,6 +530,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::Resample => {
             "bring all bands to the pixels of the finest with `--align resample` (bilinear), or name the bands that have one size, such as `{band:B02|B03|B04}`"
         }
+        Remedy::NameColours => {
+            "if the colours are classes, give a table of them, `name,r,g,b`, with `--mask-colours FILE`; otherwise save masks as PNG with one channel or with a palette, as TIFF, or as .npy"
+        }
         Remedy::IgnoreBandNames => {
             "give all files the same names of bands, or, if their bands are in the same order, pack without names with `--band-names ignore`"
         }

@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
     Align, ArchiveLimits, BandNames, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy,
-    Inputs, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern, PayloadOptions,
-    PlanOptions, Progress, TileOptions, Unlabelled,
+    Inputs, MaskColours, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern,
+    PayloadOptions, PlanOptions, Progress, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -170,6 +170,21 @@ pub(crate) struct PackArgs {
     /// resized like the images, without mixing values.
     #[arg(long, value_name = "FILES", value_parser = pack_paths::mask, help_heading = "Fields and masks")]
     pub(crate) mask: Option<FieldFiles>,
+    /// Masks in colours: a table `name,r,g,b` of classes
+    ///
+    /// Each line is a class: three numbers from 0 to 255, or `#rrggbb`, and a name. Classes are
+    /// counted from 0, or have the numbers of a column `id`. The first line may name the columns.
+    /// Masks are then PNG or TIFF files in colour, and become masks of one channel. A colour that
+    /// the table does not have is an error.
+    #[arg(
+        long,
+        visible_alias = "mask-colors",
+        value_name = "FILE",
+        requires = "mask",
+        help_heading = "Fields and masks",
+        hide_short_help = true
+    )]
+    pub(crate) mask_colours: Option<PathBuf>,
     /// Another field, with files as for --mask: `caption={key}.txt`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
@@ -672,6 +687,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
             block: args.block,
         }),
+        mask_colours: args.mask_colours.as_deref().map(MaskColours::read).transpose()?,
         pad_dates: args.pad_dates,
         band_names: match args.band_names {
             BandNamesArg::Compare => BandNames::Compare,

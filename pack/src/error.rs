@@ -228,23 +228,12 @@ pub enum Error {
         wide: String,
     },
     /// Arrays of unlike types or shapes, which one field cannot hold.
-    #[error(
-        "the arrays differ: {} {found}, such as `{first}`; {n_others} of another type or shape, such as `{second}`: {other}",
-        counted(*n, "is", "are")
-    )]
+    #[error("the arrays differ: {most}; {others}")]
     MixedArrays {
-        /// The first array of the most common type and shape.
-        first: String,
-        /// Its type and shape.
-        found: String,
-        /// The number of such arrays.
-        n: u64,
-        /// The first one of another type or shape.
-        second: String,
-        /// The type and shape of the second.
-        other: String,
-        /// The number of arrays that are not like the first.
-        n_others: u64,
+        /// How many have the most common type and shape, which it is, and the first of them.
+        most: String,
+        /// How many have another one, the first of them and what it is.
+        others: String,
         /// Whether these two differ in rows and columns only.
         only_size: bool,
     },
@@ -622,6 +611,8 @@ pub enum Remedy {
     Align,
     /// It would be accepted if coarser files were brought to the pixels of the finest.
     Resample,
+    /// It would be accepted as a mask if the classes of its colours were given.
+    NameColours,
     /// Leaving the names of bands out of account would accept it.
     IgnoreBandNames,
 }

@@ -48,6 +48,7 @@ mod stack;
 mod sums;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
+pub use beside::MaskColours;
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use croissant::croissant;
 pub use derive::{

@@ -7,7 +7,7 @@ use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
 use gular_codec::tiff::Pages;
 
 use crate::layout::{BAND, DATE};
-use crate::{ArchiveLimits, Card, LabelColumn, Pattern, PayloadOptions, TableOptions};
+use crate::{ArchiveLimits, Card, LabelColumn, MaskColours, Pattern, PayloadOptions, TableOptions};
 
 /// All options that decide what a bundle contains.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,8 @@ pub struct PlanOptions {
     pub band_names: BandNames,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
+    /// The classes of masks whose pixels are colours.
+    pub mask_colours: Option<MaskColours>,
     /// Whether the indexes contain the digest of the file that each image was made from. A new
     /// version of the bundle is compared with these digests.
     pub source_digests: bool,
@@ -152,6 +154,7 @@ impl Default for PlanOptions {
             pad_dates: false,
             band_names: BandNames::default(),
             fields: Vec::new(),
+            mask_colours: None,
             source_digests: false,
             check: CheckImages::Header,
             on_error: OnBadInput::Fail,

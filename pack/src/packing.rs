@@ -537,6 +537,9 @@ fn template(plan: &Plan, options: &PlanOptions, layout: &Layout, fields: Vec<Fie
             made.insert("group".to_owned(), text(group.name()));
         }
     }
+    if let Some(colours) = &options.mask_colours {
+        made.insert("mask_colours".to_owned(), text(&colours.note()));
+    }
     plan.recipe.note(&mut made);
     Manifest {
         envelope: options.envelope,

@@ -16,6 +16,7 @@ mod fractions;
 mod interrupted;
 mod labels;
 mod lists;
+mod mask_colours;
 mod pack;
 mod parts;
 mod patterns;

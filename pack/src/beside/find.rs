@@ -10,6 +10,7 @@ use gular_codec::Limits;
 use gular_codec::tiff::Pages;
 use serde_json::Value;
 
+use super::colours::MaskColours;
 use super::make::{Make, other_size, unlike};
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
@@ -48,6 +49,8 @@ struct Finding {
     apart: Option<&'static str>,
     /// Whether a mask is brought to the grid of its image.
     resample: bool,
+    /// The classes of a mask whose pixels are colours.
+    colours: Option<MaskColours>,
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
@@ -86,6 +89,8 @@ pub(crate) struct FilesOf {
     pub(crate) field: Field,
     pub(super) source: Source,
     pub(super) make: Make,
+    /// The classes of a mask whose pixels are colours.
+    pub(super) colours: Option<MaskColours>,
     /// A file that has the size of its image, where those of all files are compared.
     pub(super) like: Option<String>,
     /// The number of files that belong to no image.
@@ -120,6 +125,7 @@ impl<'a> Beside<'a> {
                 _ => is_resized.then_some("which is not resized with its image"),
             };
             let resample = arrays && is_mask(&name) && options.align == Align::Resample;
+            let colours = options.mask_colours.clone().filter(|_| is_mask(&name));
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
             let (pages, last, seen) = (options.pages, None, Seen::default());
@@ -132,6 +138,7 @@ impl<'a> Beside<'a> {
                 axes,
                 apart,
                 resample,
+                colours,
                 tile,
                 limits,
                 pages,
@@ -230,6 +237,10 @@ fn check_axes(options: &PlanOptions) -> Result<(), Error> {
 pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
     let fail = |names, text: String| Err(Error::setting(names, text));
     check_axes(options)?;
+    if options.mask_colours.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
+        let text = "a table of colours was given, but no masks".to_owned();
+        return fail(&["mask_colours", "mask"], text);
+    }
     for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
         if matches!(name, "image" | "label" | "labels" | "data") {
@@ -300,6 +311,7 @@ impl Finding {
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
         let is_array = match extension.as_str() {
             "npy" => true,
+            "tif" | "tiff" if self.colours.is_some() => self.tile.is_some(),
             "tif" | "tiff" => self.arrays || is_mask(name),
             _ => false,
         };
@@ -322,15 +334,21 @@ impl Finding {
                     format!("its `{name}`, `{path}`, is an array, but that of `{other}` is not");
                 return fault(reason, Some("use files of one kind for a field"));
             }
-            if is_mask(name) && matches!(shape.as_slice(), [_, _, 1]) {
+            let colours = self.colours.is_some() && dtype == Dtype::U8;
+            if is_mask(name) && shape.get(2) == Some(if colours { &3 } else { &1 }) {
                 shape.truncate(2);
             }
             if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
+                let remedy = match (dtype, shape.get(2)) {
+                    (Dtype::U8, Some(3)) => Remedy::NameColours,
+                    _ => Remedy::Repair,
+                };
                 let reason = format!("the mask `{path}` is {dtype:?} of shape {shape:?}");
-                return fault(
-                    reason,
-                    Some("masks must hold integers, with the shape [height, width]"),
-                );
+                let hint = match self.colours {
+                    None => "masks must hold integers, with the shape [height, width]",
+                    Some(_) => "masks in colour must be U8, with the shape [height, width, 3]",
+                };
+                return Err(Fault { remedy, ..Fault::new(reason, Some(hint)) });
             }
             if let (Some(side), [height, width, ..]) = (self.tile, shape.as_mut_slice()) {
                 if extension == "npy" {
@@ -364,17 +382,17 @@ impl Finding {
                 format!("its `{name}`, `{path}`, is not an array, but that of `{other}` is");
             return fault(reason, Some("use files of one kind for a field"));
         }
+        if self.colours.is_some() {
+            self.seen.file.get_or_insert_with(|| key.to_owned());
+            self.seen.media_types.insert("image/png");
+            return Ok(());
+        }
         if is_mask(name) {
             let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
             if !gular_codec::holds_values(&start) {
                 let reason =
                     format!("the mask `{path}` is not a PNG with one channel or with a palette");
-                return fault(
-                    reason,
-                    Some(
-                        "save masks as PNG with one channel or with a palette, as TIFF, or as .npy",
-                    ),
-                );
+                return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
         }
@@ -540,7 +558,7 @@ impl Finding {
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
-        let Self { name, source, stems, seen, tile, resample, .. } = self;
+        let Self { name, source, stems, seen, tile, resample, colours, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
         let on_image = seen.on_image.is_some();
@@ -581,7 +599,7 @@ impl Finding {
                 (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
             }
         };
-        FilesOf { field, source, make, like: seen.on_image, unused }
+        FilesOf { field, source, make, colours, like: seen.on_image, unused }
     }
 }
 

@@ -82,7 +82,7 @@ impl<'a> ReadFiles<'a> {
     ) -> Result<bool, Fault> {
         for (file, stored) in self.files(planned).zip(stored) {
             let value = match file.of.make {
-                Make::Bytes | Make::Mask | Make::Picture { .. } => {
+                Make::Bytes | Make::Mask | Make::Picture { .. } if file.of.colours.is_none() => {
                     if !stored.has_len(file.bytes) {
                         return Ok(false);
                     }
@@ -142,7 +142,11 @@ impl PlannedFile<'_> {
             return resampled_tile(&wanted, dtype, image, scenes);
         }
         let Make::Window { dtype, side, mask } = of.make else {
-            return of.value(self.read()?, image, decoder, pages);
+            let file = match &of.colours {
+                Some(colours) => colours.mask(&self.read()?, decoder, pages)?,
+                None => self.read()?,
+            };
+            return of.value(file, image, decoder, pages);
         };
         let (source, corner) = (&of.source, image.corner);
         let (min_valid, beyond) = (0.0, if mask { 0xff } else { 0 });
@@ -153,10 +157,14 @@ impl PlannedFile<'_> {
         let window = scenes.read(wanted)?;
         let bands = if mask { &[][..] } else { of.bands() };
         let pixels = u64::from(side) * u64::from(side);
-        let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
+        let in_colour = if of.colours.is_some() { 3 } else { 1 };
+        let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes() * in_colour;
         if window.values.len() as u64 != expected {
             let reason = "its type or its bands are not those of the other scenes";
             return Err(Fault::new(reason.to_owned(), None));
+        }
+        if let Some(colours) = &of.colours {
+            return colours.classes(&window.values, window.valid.as_deref(), side as usize);
         }
         Ok(window.values)
     }

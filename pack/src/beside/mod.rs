@@ -9,9 +9,11 @@
 //! Which file is whose is decided when the plan is made, so that a missing one is named before
 //! anything is packed.
 
+mod colours;
 mod find;
 mod make;
 mod stems;
 
+pub use colours::MaskColours;
 pub(crate) use find::{Beside, FilesOf, check};
 pub(crate) use make::{OfImage, ReadFiles};

@@ -5,6 +5,7 @@ use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
 use crate::array::{self, Start};
+use crate::error::counted;
 use crate::grid::Grids;
 use crate::layout::Doubt;
 use crate::scan::media_type_of;
@@ -212,8 +213,11 @@ impl Depths {
                 && kind.axes == second.kind.axes
                 && kind.axes.is_some()
                 && last(&kind) == last(&second.kind);
-            let (second, n_others) = (second.first, second.n + arrays.map(|of| of.n).sum::<u64>());
-            return Err(Error::MixedArrays { first, found, n, second, other, n_others, only_size });
+            let n_others = second.n + arrays.map(|of| of.n).sum::<u64>();
+            let most = format!("{} {found}, such as `{first}`", counted(n, "is", "are"));
+            let others =
+                format!("{n_others} of another type or shape, such as `{}`: {other}", second.first);
+            return Err(Error::MixedArrays { most, others, only_size });
         }
         let ArrayKind { dtype, shape, axes: of_format } = kind;
         let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;

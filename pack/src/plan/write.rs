@@ -14,7 +14,7 @@ use crate::error::BadInput;
 use crate::labels::hot_classes;
 use crate::payload::PayloadRecipe;
 use crate::sort::Sorted;
-use crate::{Error, PlanOptions};
+use crate::{Error, MaskColours, PlanOptions};
 
 /// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
 #[derive(serde::Serialize)]
@@ -29,6 +29,8 @@ struct Header<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<&'a str>,
     labelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask_colours: Option<&'a MaskColours>,
     max_pixels: u64,
     media_types: &'a [String],
     order: &'static str,
@@ -111,6 +113,7 @@ pub(super) fn write(
         fields: &fields,
         images,
         labelled,
+        mask_colours: options.mask_colours.as_ref(),
         max_pixels: options.max_pixels,
         media_types,
         order: options.order.name(),
