@@ -78,7 +78,7 @@ impl MaskColours {
             }
             let row = match &columns {
                 Some(columns) => columns.row(&cells),
-                None => without_names(&cells),
+                None => without_names(line),
             };
             let wrong = || format!("line {number} is not a colour: `{line}`");
             let (id, name, rgb) = row.ok_or_else(wrong)?;
@@ -196,8 +196,11 @@ impl Columns {
     }
 }
 
-/// A line of three numbers, or a number in hexadecimal, and a name.
-fn without_names(cells: &[&str]) -> Option<Row> {
+/// A line of three numbers, or a number in hexadecimal, and a name, such as `64,128,64 Animal`.
+fn without_names(line: &str) -> Option<Row> {
+    let cells = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
+    let cells: Vec<&str> =
+        cells.map(|cell| cell.trim_matches('"')).filter(|c| !c.is_empty()).collect();
     let numbers: Vec<u8> = cells.iter().filter_map(|cell| cell.parse().ok()).collect();
     let words = cells.iter().filter(|cell| cell.parse::<u32>().is_err() && hex(cell).is_none());
     let name = words.copied().collect::<Vec<_>>().join(" ");
@@ -213,8 +216,7 @@ fn without_names(cells: &[&str]) -> Option<Row> {
 fn cells(line: &str) -> Vec<&str> {
     let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator));
     let all: Vec<&str> = match separator {
-        // Such as `64 128 64<TAB>Animal`.
-        Some('\t') | None => line.split_whitespace().collect(),
+        None => line.split_whitespace().collect(),
         Some(separator) => line.split(separator).collect(),
     };
     all.into_iter()
@@ -253,6 +255,7 @@ mod tests {
         );
         check("#ff0000;a b\n#00FF00;c\n", "0=255,0,0 a b; 1=0,255,0 c");
         check("id,label,red,green,blue\n7,x,1,2,3\n7,y,1,2,4\n", "7=1,2,3 x; 7=1,2,4 y");
+        check("255,255,255 a b\n0 0 0\tc", "0=255,255,255 a b; 1=0,0,0 c");
         check("0,0,0\n255,255,255\n", "0=0,0,0; 1=255,255,255");
     }
 

@@ -345,7 +345,9 @@ impl Finding {
                 };
                 let reason = format!("the mask `{path}` is {dtype:?} of shape {shape:?}");
                 let hint = match self.colours {
-                    None => "masks must hold integers, with the shape [height, width]",
+                    None => {
+                        "masks must hold integers, with the shape [height, width]; pack those of several bands as a field of another name, which moves with the image, too"
+                    }
                     Some(_) => "masks in colour must be U8, with the shape [height, width, 3]",
                 };
                 return Err(Fault { remedy, ..Fault::new(reason, Some(hint)) });

@@ -9,7 +9,7 @@ use super::indicators::flag;
 use crate::layout::split_like;
 
 /// Names that columns of files go by, best first; letters in lower case, nothing between.
-const KEY_NAMES: [&str; 21] = [
+const KEY_NAMES: [&str; 22] = [
     "filename",
     "filenames",
     "file",
@@ -24,6 +24,7 @@ const KEY_NAMES: [&str; 21] = [
     "imageid",
     "imageindex",
     "imagename",
+    "patchid",
     "img",
     "key",
     "id",

@@ -31,7 +31,17 @@ fn take(column: &mut Cells, i: usize) -> Cell {
         Cells::Integers(all) => all.get(i).copied().flatten().map(Cell::Integer),
         Cells::Floats(all) => all.get(i).copied().flatten().map(Cell::Float),
         Cells::Texts(all) => all.get_mut(i).and_then(Option::take).map(Cell::Text),
+        Cells::TextLists(all) => {
+            all.get_mut(i).and_then(Option::take).map(|list| of_list(list, Cell::Text))
+        }
+        Cells::IntegerLists(all) => {
+            all.get_mut(i).and_then(Option::take).map(|list| of_list(list, Cell::Integer))
+        }
         Cells::Unread(reason) => Some(Cell::Other(reason.clone())),
     };
     cell.unwrap_or(Cell::Missing)
+}
+
+fn of_list<T>(list: Vec<Option<T>>, cell: fn(T) -> Cell) -> Cell {
+    Cell::List(list.into_iter().map(|value| value.map_or(Cell::Missing, cell)).collect())
 }

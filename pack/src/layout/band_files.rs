@@ -23,6 +23,8 @@ pub(crate) struct BandFiles {
     behind: u64,
     whole: u64,
     bands: BTreeSet<String>,
+    /// The resolutions behind the bands, such as `_10m`.
+    resolutions: BTreeSet<String>,
     /// The first samples, by a hash of their names, and the number of files that these have.
     samples: HashSet<[u8; 16]>,
     of_samples: u64,
@@ -37,13 +39,26 @@ impl BandFiles {
         self.in_splits = is_split && (self.files == 0 || self.in_splits);
         self.files += 1;
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-        let Some((sample, band)) = stem.rsplit_once(['_', '/']).filter(|(_, band)| is_band(band))
+        let (stem, resolution) = match stem.rsplit_once('_') {
+            Some((stem, metres)) if is_resolution(metres) => (stem, format!("_{metres}")),
+            _ => (stem, String::new()),
+        };
+        let Some((mut sample, mut band)) =
+            stem.rsplit_once(['_', '/']).filter(|(_, band)| is_band(band))
         else {
             return;
         };
+        // Landsat's products of level 2 are called `SR_B4`.
+        if let Some(first) = ["_SR", "_ST"].iter().find_map(|product| sample.strip_suffix(product))
+        {
+            (sample, band) = (first, &stem[first.len() + 1..]);
+        }
         match stem.as_bytes().get(sample.len()) {
             Some(b'/') => self.whole += 1,
             _ => self.behind += 1,
+        }
+        if self.resolutions.len() < MOST_BANDS {
+            self.resolutions.insert(resolution);
         }
         if self.bands.len() < MOST_BANDS {
             self.bands.insert(band.to_owned());
@@ -59,18 +74,35 @@ impl BandFiles {
     /// Asks whether the files are bands, if nearly all have such names and samples have several.
     pub(crate) fn doubt(&self) -> Option<Doubt> {
         let (n, form) = match self.whole > self.behind {
-            true => (self.whole, "{key}/{band}.{ext}"),
-            false => (self.behind, "{key}_{band}.{ext}"),
+            true => (self.whole, "{key}/{band}"),
+            false => (self.behind, "{key}_{band}"),
         };
         let several = self.of_samples >= 2 * self.samples.len() as u64;
-        if self.bands.len() < 2 || !several || n * 10 < self.files * 9 {
+        let nearly_all = n * 10 >= self.files * 9;
+        let many = self.bands.len() >= 3 && n * 3 >= self.files;
+        if self.bands.len() < 2 || !several || !(nearly_all || many) {
             return None;
         }
         let names = counted(n, "name ends", "names end");
         let text = format!("{names} in that of a band: {}", list(self.bands.iter()));
         let split = if self.in_splits { "{split}/" } else { "" };
+        // Other files of the sample would be bands, too.
+        let named = n < self.files || self.bands.iter().any(|band| band.contains('_'));
+        let bands: Vec<&str> = self.bands.iter().map(String::as_str).collect();
+        let form = match named {
+            true => form.replace("{band}", &format!("{{band:{}}}", bands.join("|"))),
+            false => form.to_owned(),
+        };
+        // If there are several, a band may be there several times: the first is the finest.
+        let resolution = self.resolutions.first().map_or("", String::as_str);
         let ways = vec![
-            WayToRead::new("if all bands together are one sample", &[&format!("{split}{form}")]),
+            WayToRead {
+                leaves_out: self.resolutions.len() > 1 || n < self.files,
+                ..WayToRead::new(
+                    "if all bands together are one sample",
+                    &[&format!("{split}{form}{resolution}.{{ext}}")],
+                )
+            },
             WayToRead::new("if each file is a sample", &[&format!("{split}{{key}}.{{ext}}")]),
         ];
         Some(Doubt::new(text, ways))
@@ -84,6 +116,11 @@ fn is_band(name: &str) -> bool {
         matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit())
     });
     is_number || NAMES.contains(&name.as_str())
+}
+
+fn is_resolution(text: &str) -> bool {
+    let metres = text.strip_suffix('m').unwrap_or_default();
+    !metres.is_empty() && metres.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -107,6 +144,9 @@ mod tests {
             &["train/a_red.tif", "train/a_nir.tif", "test/b_red.tif", "test/b_nir.tif"],
             Some("{split}/{key}_{band}.{ext}"),
         );
+        let landsat = ["L_SR_B1.TIF", "L_SR_B2.TIF", "L_ST_B10.TIF", "L_QA_PIXEL.TIF", "L_ANG.TIF"];
+        check(&landsat, Some("{key}_{band:SR_B1|SR_B2|ST_B10}.{ext}"));
+        check(&["a_B02_10m.tif", "a_B03_10m.tif", "a_B02_20m.tif"], Some("{key}_{band}_10m.{ext}"));
         // One band of each, or names of something else.
         check(&["a_B02.tif", "b_B02.tif"], None);
         check(&["a_B02.tif", "b_B03.tif"], None);

@@ -14,6 +14,8 @@ const RLE: i64 = 3;
 const SNAPPY: i64 = 1;
 /// Snappy never unpacks to more than this many times the size of its input.
 const SNAPPY_RATIO: u64 = 32;
+/// Lists may have this many elements for each byte of the file, since equal ones take little space.
+const MOST_ELEMENTS: u64 = 64;
 
 /// Why the values of a column cannot be used.
 #[derive(Debug)]
@@ -58,6 +60,13 @@ impl Source<'_> {
     }
 }
 
+/// Whether an entry begins a row, and what of it exists (Parquet: "Nested Encoding").
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    repetition: u32,
+    definition: u32,
+}
+
 /// A callback of `walk` for each value, whose bytes are this run of the source.
 type Take<'t, T> = &'t mut dyn FnMut(&ReadAt, Run) -> Result<T, Fault>;
 
@@ -75,14 +84,56 @@ impl Column<'_> {
         self.walk(true, &mut |source, run| take(&read(source, run)?))
     }
 
+    /// Calls `take` with the bytes of each value of lists, and collects the results of each list;
+    /// `None` for rows without a list, and for elements without a value.
+    pub(super) fn lists<T>(
+        &self,
+        take: &mut dyn FnMut(&[u8]) -> Result<T, Fault>,
+    ) -> Result<Vec<Option<Vec<Option<T>>>>, Fault> {
+        let mut rows: Vec<Option<Vec<Option<T>>>> = Vec::new();
+        let of_element = self.leaf.list_def;
+        self.entries(true, &mut |source, run| take(&read(source, run)?), &mut |level, value| {
+            if level.repetition == 0 {
+                // One level below that of an element is a list without elements.
+                rows.push((level.definition.saturating_add(1) >= of_element).then(Vec::new));
+            }
+            if level.definition >= of_element {
+                let list = rows.last_mut().and_then(Option::as_mut);
+                list.ok_or_else(|| damaged("a list goes on that has not begun"))?.push(value);
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
     /// Calls `take` for all values in order; with `unpack`, pages are read into memory.
     fn walk<T>(&self, unpack: bool, take: Take<'_, T>) -> Result<Vec<Option<T>>, Fault> {
         let mut values = Vec::new();
+        self.entries(unpack, take, &mut |_, value| {
+            values.push(value);
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// Calls `take` for all values in order, and `each` with the results and the levels of all
+    /// entries.
+    fn entries<T>(
+        &self,
+        unpack: bool,
+        take: Take<'_, T>,
+        each: &mut dyn FnMut(Level, Option<T>) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let most_elements = match self.leaf.is_list() {
+            true => self.file.len_bytes().saturating_mul(MOST_ELEMENTS),
+            false => 0,
+        };
         for (chunk, rows) in &self.chunks {
             let place = chunk.place.clone().map_err(Fault::NotStored)?;
             let mut pages = Pages::new(self.file, place);
             let mut dictionary = None;
             let mut left = *rows;
+            let mut entries = rows.saturating_add(most_elements);
             while left > 0 {
                 let page = pages.next()?.ok_or_else(|| damaged("it ends before its last row"))?;
                 let (source, levels, body) = self.open(&page, chunk, unpack)?;
@@ -91,9 +142,22 @@ impl Column<'_> {
                     dictionary = Some((source, runs));
                     continue;
                 }
-                left = left.checked_sub(page.n).ok_or_else(|| damaged("it has too many rows"))?;
-                let there = self.there(source.bytes(), &page, levels)?;
-                let n = there.iter().filter(|there| **there).count();
+                entries = entries.checked_sub(page.n).ok_or_else(|| match most_elements {
+                    0 => damaged("it has too many rows"),
+                    _ => {
+                        let reason =
+                            "its lists have many times more elements than the file has bytes";
+                        Fault::NotStored(reason.to_owned())
+                    }
+                })?;
+                let levels = self.levels(source.bytes(), &page, levels)?;
+                let begun = levels.iter().filter(|level| level.repetition == 0).count() as u64;
+                left = left.checked_sub(begun).ok_or_else(|| damaged("it has too many rows"))?;
+                if levels.is_empty() {
+                    continue;
+                }
+                let has_value = |level: &Level| level.definition == self.leaf.max_def;
+                let n = levels.iter().filter(|level| has_value(level)).count();
                 let (from, runs) = match &dictionary {
                     _ if page.encoding == PLAIN => {
                         (source.bytes(), self.plain(source.bytes(), body, n as u64)?)
@@ -104,13 +168,13 @@ impl Column<'_> {
                     _ => return Err(Fault::NotStored(encoding_name(page.encoding))),
                 };
                 let mut runs = runs.into_iter();
-                for there in there {
-                    let run = if there { runs.next() } else { None };
-                    values.push(run.map(|run| take(from, run)).transpose()?);
+                for level in levels {
+                    let run = if has_value(&level) { runs.next() } else { None };
+                    each(level, run.map(|run| take(from, run)).transpose()?)?;
                 }
             }
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Finds the levels and the values of a page.
@@ -119,7 +183,7 @@ impl Column<'_> {
         page: &Page,
         chunk: &Chunk,
         unpack: bool,
-    ) -> Result<(Source<'_>, Run, Run), Fault> {
+    ) -> Result<(Source<'_>, [Run; 2], Run), Fault> {
         let packed = chunk.codec != 0 && !matches!(page.kind, PageKind::V2 { packed: false, .. });
         if packed && (!unpack || chunk.codec != SNAPPY) {
             return Err(Fault::Compressed(chunk.codec_name()));
@@ -133,48 +197,61 @@ impl Column<'_> {
             source.page = Some(ReadAt::in_memory(&self.file.path(), bytes));
         }
         let cut = || damaged("a page is shorter than its levels");
-        let mut levels = Run { offset: body.offset, len: 0 };
+        // Repetition levels, then definition levels.
+        let mut levels = [Run { offset: body.offset, len: 0 }; 2];
+        let are_there = [self.leaf.is_list(), self.leaf.max_def > 0];
         match page.kind {
-            PageKind::V1 { levels_encoding } if self.leaf.max_def > 0 => {
-                if levels_encoding != RLE {
-                    return Err(Fault::NotStored(encoding_name(levels_encoding)));
+            PageKind::V1 { levels_encoding } => {
+                for (levels, _) in levels.iter_mut().zip(are_there).filter(|(_, there)| *there) {
+                    if levels_encoding != RLE {
+                        return Err(Fault::NotStored(encoding_name(levels_encoding)));
+                    }
+                    let prefix;
+                    (prefix, body) = split(body, 4).ok_or_else(cut)?;
+                    let mut len = [0; 4];
+                    source.bytes().read_at(prefix.offset, &mut len)?;
+                    (*levels, body) =
+                        split(body, u64::from(u32::from_le_bytes(len))).ok_or_else(cut)?;
                 }
-                (_, body) = split(body, 4).ok_or_else(cut)?;
-                let mut len = [0; 4];
-                source.bytes().read_at(levels.offset, &mut len)?;
-                (levels, body) = split(body, u64::from(u32::from_le_bytes(len))).ok_or_else(cut)?;
             }
-            PageKind::V2 { levels: len, .. } => {
-                (levels, body) = split(body, len).ok_or_else(cut)?;
+            PageKind::V2 { levels: lens, .. } => {
+                for (levels, len) in levels.iter_mut().zip(lens) {
+                    (*levels, body) = split(body, len).ok_or_else(cut)?;
+                }
             }
-            _ => {}
+            PageKind::Dictionary => {}
         }
         Ok((source, levels, body))
     }
 
-    /// Returns which rows of a page have a value.
-    fn there(&self, source: &ReadAt, page: &Page, levels: Run) -> Result<Vec<bool>, Fault> {
+    /// Returns the levels of a page's entries.
+    fn levels(&self, source: &ReadAt, page: &Page, levels: [Run; 2]) -> Result<Vec<Level>, Fault> {
         let n = usize::try_from(page.n).map_err(|_| damaged("a page has too many rows"))?;
-        let max = self.leaf.max_def;
-        if max == 0 {
-            return Ok(vec![true; n]);
-        }
-        let width = u32::BITS.saturating_sub(max.leading_zeros());
-        let width = u8::try_from(width).unwrap_or(u8::MAX);
-        let decoded = hybrid::decode(&read(source, levels)?, width, n);
-        let decoded = decoded.ok_or_else(|| damaged("the levels of a page are cut"))?;
-        Ok(decoded.into_iter().map(|level| level == max).collect())
+        let decode = |run: Run, max: u32| {
+            if max == 0 {
+                return Ok(vec![0; n]);
+            }
+            let width = u32::BITS.saturating_sub(max.leading_zeros());
+            let width = u8::try_from(width).unwrap_or(u8::MAX);
+            let decoded = hybrid::decode(&read(source, run)?, width, n);
+            decoded.ok_or_else(|| damaged("the levels of a page are cut"))
+        };
+        let [repetitions, definitions] = levels;
+        let repetitions = decode(repetitions, u32::from(self.leaf.is_list()))?;
+        let definitions = decode(definitions, self.leaf.max_def)?;
+        let levels = repetitions.into_iter().zip(definitions);
+        Ok(levels.map(|(repetition, definition)| Level { repetition, definition }).collect())
     }
 
     /// Returns the ranges of `n` values that are stored back to back.
     fn plain(&self, source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
         let cut = || damaged("a page is shorter than its values");
-        let (stored, len) = match self.leaf.kind {
+        let (stored, len) = match *self.leaf.kind.of_element() {
             ColumnKind::Number { dtype, stored } => (stored, dtype.size_bytes()),
             ColumnKind::Unsigned64 => (8, 8),
             ColumnKind::Fixed(size) => (size, size),
             ColumnKind::Bytes | ColumnKind::Texts => return lengths_and_bytes(source, body, n),
-            ColumnKind::Other(_) => return Err(cut()),
+            ColumnKind::Other(_) | ColumnKind::List(_) => return Err(cut()),
         };
         n.checked_mul(stored).filter(|all| *all <= body.len).ok_or_else(cut)?;
         let run =
@@ -227,7 +304,7 @@ fn read(source: &ReadAt, run: Run) -> Result<Vec<u8>, Fault> {
 /// Returns a page's body as it was before compression.
 fn unpacked(body: &[u8], page: &Page, packed: bool) -> Option<Vec<u8>> {
     let levels = match page.kind {
-        PageKind::V2 { levels, .. } => usize::try_from(levels).ok()?,
+        PageKind::V2 { levels: [a, b], .. } => usize::try_from(a.checked_add(b)?).ok()?,
         _ => 0,
     };
     let (levels, values) = body.split_at_checked(levels)?;

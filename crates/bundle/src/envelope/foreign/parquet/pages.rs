@@ -31,7 +31,8 @@ pub(super) enum PageKind {
     },
     /// Levels are before the values, and are never compressed.
     V2 {
-        levels: u64,
+        /// Bytes of repetition levels and of definition levels.
+        levels: [u64; 2],
         packed: bool,
     },
 }
@@ -116,8 +117,7 @@ impl Header {
             }
             3 => {
                 let data = header.field(8)?;
-                // Only lists have repetition levels, and lists are not read here.
-                let levels = data.count(5).filter(|_| data.int(6) == Some(0))?;
+                let levels = [data.count(6)?, data.count(5)?];
                 let packed = data.field(7) != Some(&Value::Bool(false));
                 Some((PageKind::V2 { levels, packed }, data.count(1)?, data.int(4)?))
             }

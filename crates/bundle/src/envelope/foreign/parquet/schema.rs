@@ -20,6 +20,15 @@ pub(super) struct Leaf {
     pub(super) kind: ColumnKind,
     /// The definition level of values that exist; rows with lower levels are null.
     pub(super) max_def: u32,
+    /// The definition level of the elements of a list, also of those without a value.
+    pub(super) list_def: u32,
+}
+
+impl Leaf {
+    /// Whether its values are lists.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.kind, ColumnKind::List(_))
+    }
 }
 
 /// The type of values, and how a plain page stores them.
@@ -35,8 +44,20 @@ pub(super) enum ColumnKind {
     Number { dtype: Dtype, stored: u64 },
     /// u64, which is not a type of a field.
     Unsigned64,
+    /// Lists of values of this type.
+    List(Box<ColumnKind>),
     /// A type that is not read, for this reason.
     Other(String),
+}
+
+impl ColumnKind {
+    /// The type of single values.
+    pub(super) fn of_element(&self) -> &Self {
+        match self {
+            Self::List(element) => element,
+            kind => kind,
+        }
+    }
 }
 
 /// One line of a file's schema.
@@ -62,7 +83,16 @@ struct Open {
     left: u64,
     name: Option<String>,
     max_def: u32,
-    repeated: bool,
+    list: Option<ListLevel>,
+}
+
+/// The list that groups and columns are in.
+#[derive(Clone, Copy)]
+struct ListLevel {
+    /// The definition level of its elements.
+    def: u32,
+    /// Whether its elements may be single values, and not groups or lists.
+    plain: bool,
 }
 
 /// Returns the columns of a schema, which lists each group before its members. The error is the
@@ -74,7 +104,7 @@ pub(super) fn leaves<'a>(
     let mut next =
         || elements.next().map(|e| e.as_ref().and_then(Element::parse).ok_or(DAMAGED)).transpose();
     let root = next()?.ok_or(DAMAGED)?;
-    let mut open = vec![Open { left: root.children, name: None, max_def: 0, repeated: false }];
+    let mut open = vec![Open { left: root.children, name: None, max_def: 0, list: None }];
     let (mut leaves, mut names) = (Vec::new(), 0_usize);
     while let Some(element) = next()? {
         while open.last().is_some_and(|group| group.left == 0) {
@@ -85,12 +115,19 @@ pub(super) fn leaves<'a>(
         group.left = group.left.saturating_sub(1);
         // The values are 0 for required, 1 for optional and 2 for repeated.
         let repetition = element.repetition.filter(|r| (0..=2).contains(r)).ok_or(DAMAGED)?;
-        let repeated = group.repeated || repetition == 2;
         let max_def = group.max_def.saturating_add(u32::from(repetition != 0));
+        let list = match (group.list, repetition) {
+            (None, 2) => Some(ListLevel { def: max_def, plain: element.children < 2 }),
+            // A group in a list, or a list in one.
+            (Some(list), _) if element.children > 0 || repetition == 2 => {
+                Some(ListLevel { plain: false, ..list })
+            }
+            (list, _) => list,
+        };
         let name = match &group.name {
             None => element.name,
             // The names of a list's elements are left out, since they have no meaning.
-            Some(name) if repeated => name.clone(),
+            Some(name) if list.is_some() => name.clone(),
             Some(name) => format!("{name}.{}", element.name),
         };
         names = names.saturating_add(name.len());
@@ -101,14 +138,18 @@ pub(super) fn leaves<'a>(
             if depth >= MAX_DEPTH {
                 return Err(format!("its groups are nested more than {MAX_DEPTH} deep"));
             }
-            open.push(Open { left: element.children, name: Some(name), max_def, repeated });
+            open.push(Open { left: element.children, name: Some(name), max_def, list });
         } else {
             if leaves.len() >= MAX_COLUMNS {
                 return Err(format!("it has more than {MAX_COLUMNS} columns"));
             }
-            let list = || ColumnKind::Other("it holds lists".to_owned());
-            let kind = if repeated { list() } else { element.kind };
-            leaves.push(Leaf { name, kind, max_def });
+            let kind = match list {
+                None => element.kind,
+                Some(ListLevel { plain: true, .. }) => ColumnKind::List(Box::new(element.kind)),
+                Some(_) => ColumnKind::Other("it holds lists of lists or of groups".to_owned()),
+            };
+            let list_def = list.map_or(0, |list| list.def);
+            leaves.push(Leaf { name, kind, max_def, list_def });
         }
     }
     if open.iter().any(|group| group.left > 0) {

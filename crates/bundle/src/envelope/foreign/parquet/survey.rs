@@ -53,6 +53,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
 fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     let found = match &column.leaf.kind {
         ColumnKind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
+        ColumnKind::List(_) => return Ok(Values::NotStored("it holds lists".to_owned())),
         ColumnKind::Bytes => column.runs().map(Values::Bytes),
         ColumnKind::Texts => texts(column, left).map(Values::Texts),
         ColumnKind::Unsigned64 => {
@@ -103,13 +104,16 @@ fn fixed(runs: &[Option<Run>], dtype: Dtype, shape: Vec<u64>) -> Result<Values, 
 }
 
 pub(super) fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<String>>, Fault> {
-    column.read(&mut |bytes| {
-        *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            Fault::NotStored("its strings take many times the size of the file".to_owned())
-        })?;
-        let text = String::from_utf8(bytes.to_vec());
-        text.map_err(|_| Fault::Damaged("a text is not UTF-8".to_owned()))
-    })
+    column.read(&mut |bytes| text(bytes, left))
+}
+
+/// Reads a text, of which `left` bytes may still be kept.
+pub(super) fn text(bytes: &[u8], left: &mut u64) -> Result<String, Fault> {
+    *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+        Fault::NotStored("its strings take many times the size of the file".to_owned())
+    })?;
+    let text = String::from_utf8(bytes.to_vec());
+    text.map_err(|_| Fault::Damaged("a text is not UTF-8".to_owned()))
 }
 
 /// Gives a column of a shard that Gular wrote the type and shape of its field.

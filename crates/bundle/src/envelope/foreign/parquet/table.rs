@@ -29,6 +29,10 @@ pub enum Cells {
     Floats(Vec<Option<f64>>),
     /// Texts.
     Texts(Vec<Option<String>>),
+    /// Lists of texts.
+    TextLists(Vec<Option<Vec<Option<String>>>>),
+    /// Lists of integers.
+    IntegerLists(Vec<Option<Vec<Option<i64>>>>),
     /// The column is not read, for this reason.
     Unread(String),
 }
@@ -114,6 +118,17 @@ fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
         ColumnKind::Bytes | ColumnKind::Fixed(_) => {
             Err(Fault::NotStored("it holds bytes".to_owned()))
         }
+        ColumnKind::List(element) => match &**element {
+            ColumnKind::Texts => {
+                column.lists(&mut |b| super::survey::text(b, left)).map(Cells::TextLists)
+            }
+            ColumnKind::Number { dtype, .. } if dtype.is_integer() => {
+                column.lists(&mut |bytes| Ok(dtype.integer(bytes))).map(Cells::IntegerLists)
+            }
+            _ => Err(Fault::NotStored(
+                "it holds lists of other things than texts or integers".to_owned(),
+            )),
+        },
         ColumnKind::Other(reason) => Err(Fault::NotStored(reason.clone())),
     }
 }
