@@ -1,0 +1,136 @@
+"""A file for each band or date, and masks in colours: an epoch has what rasterio and NumPy read."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, os.environ["GULAR_PYTHON"])
+
+try:
+    import numpy as np
+    import rasterio
+    from PIL import Image
+    from rasterio.enums import Resampling
+    from rasterio.transform import from_origin
+except ImportError as missing:
+    print(f"skip python_bands: {missing.name} missing, install: pip install numpy rasterio pillow")
+    sys.exit(0)
+
+import gular
+from _shared import check, finish
+from _shared import gular as program
+
+noise = np.random.default_rng(11)
+# Bands of BigEarthNet's patches of Sentinel-2, with their resolutions in metres.
+METRES = dict(B01=60, B02=10, B03=10, B04=10, B05=20, B06=20, B07=20, B08=10, B8A=20, B09=60, B11=20, B12=20)
+
+
+def write(path, array, metres, corner=(600_000, 5_300_000), **options):
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    array = array if array.ndim == 3 else array[None]
+    place = dict(crs="EPSG:32632", transform=from_origin(*corner, metres, metres))
+    shape = dict(count=array.shape[0], height=array.shape[1], width=array.shape[2], dtype=array.dtype)
+    with rasterio.open(path, "w", driver="GTiff", compress="deflate", **shape, **place, **options) as file:
+        file.write(array)
+
+
+def resampled(path, size):
+    with rasterio.open(path) as file:
+        return file.read(1, out_shape=size, resampling=Resampling.bilinear)
+
+
+def epoch(bundle, field="image", **options):
+    """The values of one epoch, by key."""
+    options = dict(batch_size=3, output="numpy", shuffle=False, numbers="stored", **options)
+    batches = list(gular.DataLoader(bundle, **options))
+    return {key: value for batch in batches for key, value in zip(batch["key"], batch[field])}
+
+
+def patches():
+    keys = [f"S2A_T33UUP_{i}_45" for i in range(4)]
+    for key in keys:
+        for band, metres in METRES.items():
+            side = 1200 // metres
+            write(f"ben/tile/{key}/{key}_{band}.tif", noise.integers(1, 10_000, (side, side), dtype=np.uint16), metres)
+    told = program("pack", "ben", "none", "--as", "arrays", refused=True)
+    check("files that are bands are asked about", "{key}_{band}.{ext}" in told, told)
+    options = ["--as", "arrays", "--labels", "none", "--images", "{*}/{*}/{key}_{band}.tif"]
+    told = program("pack", "ben", "none", *options, refused=True)
+    check("bands of other sizes are named", "B01" in told and "--align resample" in told, told)
+    report = program("pack", "ben", "ben.bundle", *options, "--align", "resample")
+    check("bands are in the order of their numbers", report["bands"] == list(METRES), str(report["bands"]))
+    found = epoch("ben.bundle", transform=gular.Resize(120))
+    check("one sample is made of all bands", sorted(found) == keys, str(list(found)))
+    worst = dict.fromkeys(METRES, 0)
+    for key, image in found.items():
+        for i, (band, metres) in enumerate(METRES.items()):
+            expected = resampled(f"ben/tile/{key}/{key}_{band}.tif", (120, 120))
+            worst[band] = max(worst[band], int(np.abs(image[i].astype(int) - expected).max()))
+    # GDAL adds up in single precision, which decides ties at a factor of 6 by chance.
+    right = all(worst[band] <= (metres == 60) for band, metres in METRES.items())
+    check("coarse bands have the values of GDAL's bilinear", right, str(worst))
+    few = program("pack", "ben", "few.bundle", *options[:-1], "{*}/{*}/{key}_{band:B04|B03|B02}.tif")
+    check("a pattern chooses bands and their order", few["bands"] == ["B04", "B03", "B02"], str(few))
+    found = epoch("few.bundle", transform=gular.Resize(120))
+    same = [(found[key] == image[[3, 2, 1]]).all() for key, image in epoch("ben.bundle", transform=gular.Resize(120)).items()]
+    check("and they are the same bands", all(same), str(same))
+
+
+def scenes():
+    for scene in ("L1", "L2"):
+        fine = noise.integers(1, 60_000, (200, 240), dtype=np.uint16)
+        coarse = noise.integers(1, 60_000, (100, 120), dtype=np.uint16)
+        write(f"scenes/{scene}_B8.TIF", fine, 15, nodata=0)
+        write(f"scenes/{scene}_B4.TIF", coarse, 30, nodata=0)
+    options = ["--labels", "none", "--images", "{key}_{band}.TIF", "--align", "resample"]
+    program("pack", "scenes", "tiles.bundle", *options, "--tile", "64", "--overlap", "16")
+    found = epoch("tiles.bundle", transform=gular.Resize(64))
+    right = []
+    for key, tile in found.items():
+        scene, place = key.split("/")
+        row, column = (int(part[1:]) for part in place.split("_"))
+        bands = [resampled(f"scenes/{scene}_{band}.TIF", (200, 240)) for band in ("B4", "B8")]
+        right.append((tile == np.stack(bands)[:, row : row + 64, column : column + 64]).all())
+    check("tiles are windows of the joined scene", len(right) == 2 * 4 * 5 and all(right), f"{sum(right)} of {len(right)}")
+
+
+def series():
+    dates = ["20230514", "20221102", "20230601"]
+    images = {}
+    for key in ("a", "b"):
+        for date in dates:
+            images[key, date] = noise.integers(0, 255, (3, 20, 24), dtype=np.uint8)
+            write(f"series/{key}/{date}.tif", images[key, date], 10)
+    options = ["--as", "arrays", "--labels", "none", "--images", "{key}/{date}.tif"]
+    program("pack", "series", "series.bundle", *options)
+    found = epoch("series.bundle", transform=gular.Resize(20, 24))
+    same = [(found[key] == np.stack([images[key, date] for date in sorted(dates)])).all() for key in found]
+    check("dates are in the order of time", len(same) == 2 and all(same), str({key: image.shape for key, image in found.items()}))
+    told = epoch("series.bundle", "image_dates", transform=gular.Resize(20, 24), fields=["image_dates"])
+    check("the dates are a field", {bytes(value) for value in told.values()} == {b"20221102\n20230514\n20230601"}, str(told))
+
+
+def masks_in_colours():
+    colours = np.array([[255, 255, 255], [0, 0, 255], [0, 255, 255]], np.uint8)
+    pathlib.Path("colours.csv").write_text("name,r,g,b\nroads,255,255,255\nbuildings,0,0,255\nplants,0,255,255\n")
+    classes = {}
+    for i in range(4):
+        classes[f"{i}.png"] = noise.integers(0, 3, (24, 32), dtype=np.uint8)
+        for folder, pixels in (("pictures", noise.integers(0, 255, (24, 32, 3), dtype=np.uint8)), ("masks", colours[classes[f"{i}.png"]])):
+            pathlib.Path(folder).mkdir(exist_ok=True)
+            Image.fromarray(pixels).save(f"{folder}/{i}.png")
+    options = ["--labels", "none", "--mask", "./masks/{key}.png", "--images", "{key}.png"]
+    told = program("pack", "pictures", "none", *options, refused=True)
+    check("masks in colours are asked about", "--mask-colours" in told, told)
+    program("pack", "pictures", "masks.bundle", *options, "--mask-colours", "colours.csv")
+    found = epoch("masks.bundle", "mask", transform=gular.Resize(24, 32), fields=["mask"])
+    same = [(found[key] == mask).all() for key, mask in classes.items()]
+    check("colours are the classes of the table", all(same), str(same))
+
+
+patches()
+scenes()
+series()
+masks_in_colours()
+finish()
