@@ -64,7 +64,7 @@ pub(crate) fn ways(doubt: &Doubt) -> Option<String> {
 fn way(way: &WayToRead) -> String {
     let mut options: Vec<String> =
         way.images.iter().map(|image| format!("--images {}", show::quoted(image))).collect();
-    options.extend(way.files.iter().map(|(field, files)| match *field {
+    options.extend(way.files.iter().map(|(field, files)| match field.as_str() {
         "mask" => format!("--mask {}", show::quoted(files)),
         field => format!("--field {}", show::quoted(&format!("{field}={files}"))),
     }));

@@ -27,8 +27,8 @@ pub struct WayToRead {
     pub label_column: Option<String>,
     /// The column of splits that is to be given.
     pub split_column: Option<String>,
-    /// A field of files, if there are some: its name, and the pattern of its files.
-    pub files: Option<(&'static str, String)>,
+    /// Fields of files: their names, and the patterns of their files.
+    pub files: Vec<(String, String)>,
 }
 
 impl WayToRead {

@@ -1,6 +1,7 @@
 //! The folders and names of a source, counted while it is walked.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// Most folders inside the first ones that are counted by name.
 const MOST_FOLDERS: usize = 1 << 20;
@@ -27,6 +28,31 @@ pub(crate) struct Folders {
     n_inner: usize,
 }
 
+/// The names of files in a folder, as far as they are compared with those in another one.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileNames {
+    n: u64,
+    sum: u64,
+}
+
+impl FileNames {
+    /// Takes a path below the folder; its extension does not count.
+    fn add(&mut self, path: &str) {
+        let mut hasher = DefaultHasher::new();
+        path.rsplit_once('.').map_or(path, |(stem, _)| stem).hash(&mut hasher);
+        self.n += 1;
+        self.sum = self.sum.wrapping_add(hasher.finish());
+    }
+}
+
+/// A folder in one of the first ones.
+#[derive(Debug, Default)]
+pub(super) struct InnerFolder {
+    /// Whether images are in folders inside of it.
+    pub(super) deeper: bool,
+    pub(super) files: FileNames,
+}
+
 /// One of the first folders.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
@@ -35,8 +61,8 @@ pub(super) struct Folder {
     pub(super) first: Option<String>,
     /// Images in folders inside of it.
     pub(super) below: u64,
-    /// The folders in it; whether images are in folders inside of these.
-    pub(super) inner: BTreeMap<String, bool>,
+    pub(super) inner: BTreeMap<String, InnerFolder>,
+    pub(super) files: FileNames,
 }
 
 /// How many files have names of masks.
@@ -90,6 +116,7 @@ impl Folders {
             self.top.insert(top.to_owned(), Folder::default());
         }
         let Some(folder) = self.top.get_mut(top) else { return };
+        folder.files.add(rest);
         let Some((inner, rest)) = rest.split_once('/') else {
             folder.direct += 1;
             least(&mut folder.first);
@@ -97,11 +124,13 @@ impl Folders {
         };
         folder.below += 1;
         let deeper = rest.contains('/');
-        if let Some(known) = folder.inner.get_mut(inner) {
-            *known |= deeper;
-        } else if self.n_inner < MOST_FOLDERS {
+        if !folder.inner.contains_key(inner) && self.n_inner < MOST_FOLDERS {
             self.n_inner += 1;
-            folder.inner.insert(inner.to_owned(), deeper);
+            folder.inner.insert(inner.to_owned(), InnerFolder::default());
+        }
+        if let Some(known) = folder.inner.get_mut(inner) {
+            known.deeper |= deeper;
+            known.files.add(rest);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::folders::{Folder, Folders, Marks};
+use gular_bundle::FieldName;
+
+use super::folders::{FileNames, Folder, Folders, Marks};
 use super::pattern::literal;
 use super::recognise::{CLASSES, KEY, list, of_splits};
 use super::{Doubt, WayToRead, split_of};
@@ -50,64 +52,127 @@ const OTHER_PARTS: [&str; 19] = [
     "labelstr",
 ];
 
+/// Names of folders with the two pictures of a pair, in lower case. Source: LEVIR-CD, CDD, SYSU-CD
+/// and WHU-CD (`A`, `B`, `time1`, `time2`), xBD (`pre`, `post`), LOL (`low`, `high`), DIV2K (`lr`,
+/// `hr`), pix2pix (`input`, `target`).
+const PAIRS: [[&str; 2]; 12] = [
+    ["a", "b"],
+    ["time1", "time2"],
+    ["t1", "t2"],
+    ["im1", "im2"],
+    ["image1", "image2"],
+    ["before", "after"],
+    ["pre", "post"],
+    ["low", "high"],
+    ["lr", "hr"],
+    ["input", "target"],
+    ["noisy", "clean"],
+    ["hazy", "clear"],
+];
+/// The names that their masks have, beside [`OTHER_PARTS`]. Source: CDD.
+const OF_PAIRS: [&str; 2] = ["out", "change"];
+
 /// Folders such as `images` and `masks`, if all are such; without classes, if some are not images.
 pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doubt> {
-    let (images, masks) = parts(folders.top.keys(), labelled)?;
+    let files = folders.top.iter().map(|(name, folder)| (name.as_str(), folder.files));
+    let (images, masks) = parts(&files.collect(), labelled)?;
     let folder = folders.top.get(images)?;
-    let deeper = labelled && folder.inner.values().any(|deeper| *deeper);
+    let deeper = labelled && folder.inner.values().any(|inner| inner.deeper);
     let rest = if deeper { CLASSES } else { KEY };
     let rests = match of_splits(folder, rest).filter(|_| folder.direct == 0) {
         Some(rests) => rests,
         None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
         None => [KEY.to_owned()].into(),
     };
-    Some(these_are_parts(folders.top.keys(), images, masks, "", &rests, labelled))
+    let names: Vec<&str> = folders.top.keys().map(String::as_str).collect();
+    Some(these_are_parts(&names, images, masks, "", &rests, labelled))
 }
+
+/// Names of fields that are not files of the user.
+const RESERVED: [&str; 4] = ["image", "label", "labels", "data"];
 
 /// The same in folders that are splits.
 pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt> {
-    let inner: BTreeMap<&String, bool> =
-        folders.top.values().flat_map(|f| &f.inner).map(|(name, deeper)| (name, *deeper)).collect();
+    let inner = || folders.top.values().flat_map(|folder| &folder.inner);
     if folders.top.values().any(|folder| folder.direct > 0) {
         return None;
     }
-    let (images, masks) = parts(inner.keys().copied(), labelled)?;
-    let deeper = inner.iter().any(|(name, deeper)| *deeper && *name == images);
+    let files: BTreeMap<&str, FileNames> =
+        inner().map(|(name, folder)| (name.as_str(), folder.files)).collect();
+    let (images, masks) = parts(&files, labelled)?;
+    let deeper = inner().any(|(name, folder)| folder.deeper && name == images);
     let rest = if deeper && labelled { CLASSES } else { KEY };
     let rests = [rest.to_owned()].into();
-    Some(these_are_parts(inner.keys().copied(), images, masks, "{split}/", &rests, labelled))
+    let names: Vec<&str> = files.keys().copied().collect();
+    Some(these_are_parts(&names, images, masks, "{split}/", &rests, labelled))
 }
 
 fn among(list: &[&str], name: &str) -> bool {
     list.contains(&name.to_lowercase().as_str())
 }
 
-/// The folder of images, and that of masks, if these folders hold parts of samples: all have names
-/// of such, or one has, and no other name has that word in it, as `mask` and `no_mask` do.
+/// The folder of images, and the others if they belong to these, if these folders hold parts of
+/// samples: all have names of such, or one has, and no other name has that word in it, as `mask` and
+/// `no_mask` do; or two have names of pairs, and all have files of the same names.
 fn parts<'a>(
-    names: impl Iterator<Item = &'a String> + Clone,
+    folders: &BTreeMap<&'a str, FileNames>,
     labelled: bool,
-) -> Option<(&'a str, Option<&'a str>)> {
+) -> Option<(&'a str, Vec<&'a str>)> {
+    let names = || folders.keys().copied();
     let is_part = |name: &str| among(&IMAGES, name) || among(&OTHER_PARTS, name);
-    let are_parts = names.clone().all(|name| is_part(name));
-    let names = names.map(String::as_str);
-    let images = names.clone().find(|name| among(&IMAGES, name));
-    let masks = names.clone().find(|name| among(&OTHER_PARTS, name));
+    let are_parts = names().all(is_part);
+    let images = names().find(|name| among(&IMAGES, name));
+    let masks = names().find(|name| among(&OTHER_PARTS, name));
     let alone = |mask: &str| {
         let word = mask.to_lowercase();
-        names.clone().filter(|name| name.to_lowercase().contains(&word)).count() == 1
+        names().filter(|name| name.to_lowercase().contains(&word)).count() == 1
     };
-    let others = names.clone().find(|name| !among(&OTHER_PARTS, name));
-    match (images.or(others), masks) {
-        (Some(images), Some(masks)) if are_parts || alone(masks) => Some((images, Some(masks))),
-        _ if are_parts && labelled => Some((names.clone().next()?, None)),
+    let of_pair = || {
+        let mut files = folders.values();
+        let first = files.next()?;
+        let named = |word: &str| names().find(|name| name.eq_ignore_ascii_case(word));
+        let (one, two) = PAIRS.iter().find_map(|[one, two]| Some((named(one)?, named(two)?)))?;
+        let is_other = |name: &str| is_part(name) || among(&OF_PAIRS, name);
+        let are_others = names().filter(|name| *name != one && *name != two).all(is_other);
+        (are_others && files.all(|other| other == first)).then_some(one)
+    };
+    let others = |of: &str| {
+        let mut others: Vec<&str> = names().filter(|name| *name != of).collect();
+        others.sort_by_key(|name| !is_mask(name));
+        others
+    };
+    let first = of_pair().or(images).or_else(|| names().find(|name| !among(&OTHER_PARTS, name)));
+    match (first, masks) {
+        (Some(images), _) if of_pair().is_some() => Some((images, others(images))),
+        (Some(images), Some(masks)) if are_parts || alone(masks) => Some((images, others(images))),
+        _ if are_parts && labelled => Some((names().next()?, Vec::new())),
         _ => None,
     }
 }
 
-/// The field that the files of a folder are.
-fn field_of(folder: &str) -> &'static str {
-    if folder.to_lowercase().starts_with("depth") { "depth" } else { "mask" }
+fn is_mask(folder: &str) -> bool {
+    among(&OTHER_PARTS, folder) || among(&OF_PAIRS, folder)
+}
+
+/// The fields that the files of these folders are, with the folders.
+fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
+    let mut fields: Vec<(String, &str)> = Vec::new();
+    for folder in folders {
+        let lower = folder.to_lowercase();
+        let own: String =
+            lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let kind = match () {
+            () if lower.starts_with("depth") => "depth",
+            () if is_mask(folder) => "mask",
+            () => &own,
+        };
+        let is_free = |name: &str| fields.iter().all(|(known, _)| known != name);
+        let name = if is_free(kind) { kind } else { &own };
+        if is_free(name) && FieldName::parse(name).is_some() && !RESERVED.contains(&name) {
+            fields.push((name.to_owned(), folder));
+        }
+    }
+    fields
 }
 
 /// Folders such as `train_masks` beside `train` or `train_images`.
@@ -136,22 +201,23 @@ pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let rest = if labelled && folder.direct == 0 { CLASSES } else { KEY };
     let of = |behind: &str| format!("{{split}}{}/{rest}", literal(behind));
     let text = format!("`{mask}` looks like masks of `{image}`, not like a split");
-    let files = Some((field_of(&part(of_masks)), of(of_masks)));
+    let of_masks_part = part(of_masks);
+    let named = fields_of(&[&of_masks_part]);
+    let files = named.into_iter().map(|(name, _)| (name, of(of_masks))).collect();
     let way = WayToRead { files, ..WayToRead::new("if it is", &[&of(of_images)]) };
     let alone = WayToRead::new("to leave it out", &[&of(of_images)]);
     Some(Doubt::new(text, vec![way, WayToRead { leaves_out: true, ..alone }]))
 }
 
 /// Says that these folders are parts of samples; `rests` are the patterns below that of the images.
-fn these_are_parts<'a>(
-    names: impl Iterator<Item = &'a String>,
+fn these_are_parts(
+    names: &[&str],
     images: &str,
-    masks: Option<&str>,
+    others: Vec<&str>,
     before: &str,
     rests: &BTreeSet<String>,
     labelled: bool,
 ) -> Doubt {
-    let names: Vec<&str> = names.map(String::as_str).collect();
     let one = names.len() == 1;
     let text = format!(
         "{} {} like {} of the samples, not like {}",
@@ -165,18 +231,19 @@ fn these_are_parts<'a>(
         }
     );
     let below = |name: &str, rest: &str| format!("{before}{}/{rest}", literal(name));
-    let when = match (rests.iter().any(|rest| rest.contains("{label}")), masks) {
+    let when = match (rests.iter().any(|rest| rest.contains("{label}")), others.is_empty()) {
         (true, _) => "if the classes are the folders inside",
-        (false, None) => "if there are no classes",
-        (false, Some(_)) if labelled => {
+        (false, true) => "if there are no classes",
+        (false, false) if labelled => {
             "if there are no classes, and the others belong to these images"
         }
-        (false, Some(_)) => "if the others belong to these images",
+        (false, false) => "if the others belong to these images",
     };
     let of_images: Vec<String> = rests.iter().map(|rest| below(images, rest)).collect();
     let of_images: Vec<&str> = of_images.iter().map(String::as_str).collect();
-    let files = masks.zip(rests.first()).map(|(name, rest)| (field_of(name), below(name, rest)));
-    let way = WayToRead { files, ..WayToRead::new(when, &of_images) };
+    let rest = rests.first().map_or(KEY, String::as_str);
+    let files = fields_of(&others).into_iter().map(|(name, folder)| (name, below(folder, rest)));
+    let way = WayToRead { files: files.collect(), ..WayToRead::new(when, &of_images) };
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
     let mut ways = vec![way];
     if labelled {
@@ -259,8 +326,10 @@ pub(crate) fn masks_among(marks: &Marks, patterns: &[String]) -> Option<Doubt> {
         format!("{} in `{mark}`, as those of masks do", counted(n, "name ends", "names end"));
     let masks = patterns.first()?.replacen("{key}", &format!("{{key}}{mark}"), 1);
     let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
-    let way =
-        WayToRead { files: Some(("mask", masks)), ..WayToRead::new("if they are", &patterns) };
+    let way = WayToRead {
+        files: vec![("mask".to_owned(), masks)],
+        ..WayToRead::new("if they are", &patterns)
+    };
     Some(Doubt::new(text, vec![way, WayToRead::new("if they are images", &patterns)]))
 }
 
@@ -277,7 +346,10 @@ mod tests {
         };
         let doubt = of(&["b/1.png", "b/1_mask.png", "b/2.png", "b/2_mask.png"]).unwrap();
         assert!(doubt.text.contains("2 names end in `_mask`"), "{doubt}");
-        assert_eq!(doubt.readings[0].files, Some(("mask", "{label}/{key}_mask.{ext}".to_owned())));
+        assert_eq!(
+            doubt.readings[0].files,
+            [("mask".to_owned(), "{label}/{key}_mask.{ext}".to_owned())]
+        );
         assert_eq!(of(&["1_mask.png", "2_mask.png"]), None);
         assert_eq!(of(&["1.png", "2.png", "3.png", "4_mask.png"]), None);
     }

@@ -14,7 +14,7 @@ use super::parts::{
     copy_inside, in_a_table, masks_of_splits, numbered_parts, parts_in_splits, parts_of_samples,
 };
 use super::pattern::literal;
-use super::split_words::{is_fold, split_like, split_within};
+use super::split_words::{is_fold, only_split_like, split_like, split_within};
 use super::{Doubt, WayToRead, split_of};
 use crate::error::counted;
 
@@ -53,6 +53,11 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         Ok(splits_in_one(folders))
     } else if all(&|name| split_like(name).is_some() || is_fold(name)) {
         Err(may_be_splits(folders, labelled))
+    } else if let Some(like) = folders.top.keys().find(|name| only_split_like(name).is_some())
+        && folders.flat == 0
+        && masks_of_splits(folders, labelled).is_none()
+    {
+        Err(some_are_splits(folders, like, labelled))
     } else if labelled {
         classes(folders)
     } else if let Some(doubt) = parts_of_samples(folders, labelled) {
@@ -201,7 +206,7 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
 /// Split folders that have one and the same class.
 fn one_class(folders: &Folders, classes: &BTreeSet<String>) -> Option<Doubt> {
     let class = classes.first()?;
-    let deeper = folders.top.values().any(|folder| folder.inner.values().any(|deeper| *deeper));
+    let deeper = folders.top.values().any(|folder| folder.inner.values().any(|inner| inner.deeper));
     let (text, way) = match deeper {
         true => (
             format!("all images have the class `{class}`, although its folder contains folders"),
@@ -260,15 +265,23 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
 }
 
 fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
-    let others: Vec<&String> = folders.top.keys().filter(|name| split_of(name).is_none()).collect();
+    let rest = if labelled { CLASSES } else { KEY };
+    // What each of them would be, as a split.
+    let pattern = |name: &String| only_split_like(name).map(|split| of_split(split, name, rest));
+    let (splits, others): (Vec<&String>, Vec<&String>) =
+        folders.top.keys().partition(|name| only_split_like(name).is_some());
     let text = format!(
         "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{}` is not",
         others.first().map_or("", |name| name.as_str())
     );
-    let rest = if labelled { CLASSES } else { KEY };
-    let words = folders.top.keys().filter(|name| split_of(name).is_some());
+    let words = splits.iter().filter(|name| split_of(name).is_some());
     let words: Vec<String> = words.map(|name| regex::escape(name)).collect();
-    let known = format!("{{split:{}}}/{rest}", words.join("|"));
+    let mut known: Vec<String> = Vec::new();
+    if !words.is_empty() {
+        known.push(format!("{{split:{}}}/{rest}", words.join("|")));
+    }
+    known.extend(splits.iter().filter(|name| split_of(name).is_none()).filter_map(|n| pattern(n)));
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut ways = Vec::new();
     let has_splits = |name: &&&String| {
         folders.top.get(name.as_str()).is_some_and(|folder| of_splits(folder, rest).is_some())
@@ -277,19 +290,24 @@ fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
         // The split that no other folder is.
         let missing = [Split::Val, Split::Test, Split::Train]
             .into_iter()
-            .find(|split| folders.top.keys().all(|name| split_of(name) != Some(*split)));
+            .find(|split| folders.top.keys().all(|name| only_split_like(name) != Some(*split)));
         let split = split_like(other).or(missing).unwrap_or(Split::Val);
-        let pattern = format!("{{split={split}}}{}/{rest}", literal(other));
         let when = format!("if `{other}` is a split, such as {split}");
-        ways.push(WayToRead::new(&when, &[&known, &pattern]));
+        let other = of_split(split, other, rest);
+        ways.push(WayToRead::new(&when, &[&known[..], &[&other]].concat()));
     }
-    let way = WayToRead::new("if only the splits are to be packed", &[&known]);
+    let way = WayToRead::new("if only the splits are to be packed", &known);
     ways.push(WayToRead { leaves_out: true, ..way });
     ways.push(match labelled {
         true => WayToRead::new("if all these folders are classes", &[CLASSES]),
         false => WayToRead::new("if there are no splits", &[KEY]),
     });
     Doubt::new(text, ways)
+}
+
+/// The pattern of a folder that is this split.
+fn of_split(split: Split, folder: &str, rest: &str) -> String {
+    format!("{{split={split}}}{}/{rest}", literal(folder))
 }
 
 fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
@@ -334,7 +352,7 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
 /// do; if so, whether there are folders in these.
 fn is_doubled(folders: &Folders) -> Option<bool> {
     let deeper = |(name, folder): (&String, &Folder)| match folder.inner.get(name) {
-        Some(deeper) if folder.inner.len() == 1 && folder.direct == 0 => Some(*deeper),
+        Some(inner) if folder.inner.len() == 1 && folder.direct == 0 => Some(inner.deeper),
         _ => None,
     };
     let deeper: Option<Vec<bool>> = folders.top.iter().map(deeper).collect();
@@ -354,7 +372,7 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     let only_folders = folders.top.values().all(|folder| folder.direct == 0);
     let inner: BTreeSet<&String> = folders.top.values().flat_map(|f| f.inner.keys()).collect();
     if only_folders && inner.iter().all(|name| split_of(name).is_some()) {
-        if folders.top.values().any(|folder| folder.inner.values().any(|deeper| *deeper)) {
+        if folders.top.values().any(|folder| folder.inner.values().any(|inner| inner.deeper)) {
             return Err(folders_in_splits(folders));
         }
         found.patterns = vec!["{label}/{split}/{key}.{ext}".to_owned()];
@@ -586,6 +604,25 @@ mod tests {
                 "{label}/{key}.{ext}",
             ],
         );
+        refused(
+            &["train_set/a/1.jpg", "holdout/a/2.jpg"],
+            "`holdout` and `train_set` are a split or a class",
+            &[
+                "{split=test}holdout/{label}/{key}.{ext}",
+                "{split=train}train_set/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["train_set/1.jpg", "extra/2.jpg"],
+            "`train_set` is the name of a split, `extra` is not",
+            &[
+                "{split=train}train_set/{label}/{key}.{ext}",
+                "{split=val}extra/{label}/{key}.{ext}",
+                "{split=train}train_set/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
         let input = ["ISIC_Training_Input/1.jpg"];
         assert!(read(&input, true).unwrap_err().text.contains("a split or a class"));
         assert_eq!(read(&input, false).unwrap().patterns, [KEY]);
@@ -632,13 +669,13 @@ mod tests {
             &["JPEGImages/{key}.{ext}", "{label}/{key}.{ext}"],
         );
         let doubt = read(&["images/1.jpg", "masks/1.png"], true).unwrap_err();
-        assert_eq!(doubt.readings[0].files, Some(("mask", "masks/{key}.{ext}".to_owned())));
+        assert_eq!(doubt.readings[0].files, [("mask".to_owned(), "masks/{key}.{ext}".to_owned())]);
         let paths = ["train/image/1.jpg", "val/image/1.jpg", "val/gt/1.png"];
         for labelled in [true, false] {
             let doubt = read(&paths, labelled).unwrap_err();
             let first = &doubt.readings[0];
             assert_eq!(first.images, ["{split}/image/{key}.{ext}"], "{doubt}");
-            assert_eq!(first.files, Some(("mask", "{split}/gt/{key}.{ext}".to_owned())));
+            assert_eq!(first.files, [("mask".to_owned(), "{split}/gt/{key}.{ext}".to_owned())]);
         }
         refused(
             &["images/train/1.jpg", "images/val/2.jpg"],
@@ -700,11 +737,11 @@ mod tests {
             assert_eq!(doubt.readings[0].images, [images], "{doubt}");
             assert_eq!(
                 doubt.readings[0].files,
-                Some(("mask", "{split}_masks/{key}.{ext}".to_owned()))
+                [("mask".to_owned(), "{split}_masks/{key}.{ext}".to_owned())]
             );
         }
         let depth = read(&["rgb/1.png", "depth/1.png"], true).unwrap_err();
-        assert_eq!(depth.readings[0].files, Some(("depth", "depth/{key}.{ext}".to_owned())));
+        assert_eq!(depth.readings[0].files, [("depth".to_owned(), "depth/{key}.{ext}".to_owned())]);
     }
 
     #[test]
@@ -738,6 +775,17 @@ mod tests {
             "look like parts",
             &["A/{key}.{ext}", "{label}/{key}.{ext}"],
         );
+        for (paths, fields) in [
+            (["A/1.png", "B/1.png", "OUT/1.png"], ["mask", "b"]),
+            (["val/A/1.png", "val/B/1.png", "val/label/1.png"], ["mask", "b"]),
+        ] {
+            let doubt = read(&paths, true).unwrap_err();
+            let found: Vec<&str> =
+                doubt.readings[0].files.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(found, fields, "{doubt}");
+        }
+        clear(&["A/1.jpg", "B/2.jpg"], &[CLASSES], &["A", "B"]);
+        clear(&["A/1.jpg", "B/1.jpg", "C/1.jpg"], &[CLASSES], &["A", "B", "C"]);
         clear(&["mask/1.jpg", "no_mask/2.jpg"], &[CLASSES], &["mask", "no_mask"]);
     }
 

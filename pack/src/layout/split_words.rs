@@ -33,6 +33,9 @@ const BETWEEN: &str = "-._ 0123456789";
 /// What else names of splits have, beside a word.
 const ADDED: [&str; 4] = ["set", "data", "images", "img"];
 
+/// Words for a split that some people train on, too: "held-out data" of scikit-learn's user guide.
+const HELD_OUT: [&str; 2] = ["holdout", "heldout"];
+
 /// The split that `name` is a word for, in upper or lower case.
 #[must_use]
 pub fn split_of(name: &str) -> Option<Split> {
@@ -50,15 +53,21 @@ pub(crate) fn split_within(name: &str) -> Option<Split> {
 /// The split that `name` looks like, although it is not clear: `trainset`, `val_images2`,
 /// `imgtest`.
 pub(crate) fn split_like(name: &str) -> Option<Split> {
-    if let Some(split) = split_within(name) {
-        return Some(split);
-    }
+    split_within(name).or_else(|| only_split_like(name))
+}
+
+/// The split that `name` looks like, if it has no words of its own, as `test tube` has.
+pub(crate) fn only_split_like(name: &str) -> Option<Split> {
     let lower = name.to_lowercase();
     let plain = lower.trim_matches(|c| BETWEEN.contains(c));
+    let letters: String = lower.chars().filter(|c| !BETWEEN.contains(*c)).collect();
+    if HELD_OUT.iter().any(|word| letters.strip_suffix("set").unwrap_or(&letters) == *word) {
+        return Some(Split::Test);
+    }
     WORDS.iter().find_map(|SplitWord { word, split }| {
         let added = plain.strip_prefix(word).or_else(|| plain.strip_suffix(word))?;
         let added = added.trim_matches(|c| BETWEEN.contains(c));
-        ADDED.contains(&added).then_some(*split)
+        (added.is_empty() || ADDED.contains(&added)).then_some(*split)
     })
 }
 
@@ -98,12 +107,16 @@ mod tests {
             ("trainset", None, Some(Split::Train)),
             ("TestSet", None, Some(Split::Test)),
             ("imgval", None, Some(Split::Val)),
+            ("Hold-out_set", None, Some(Split::Test)),
             ("train_test", None, None),
             ("trainer", None, None),
             ("cat", None, None),
         ] {
             assert_eq!((split_within(name), split_like(name)), (within, like), "{name}");
         }
+        assert_eq!(only_split_like("test tube"), None);
+        assert_eq!(only_split_like("test_1"), Some(Split::Test));
+        assert_eq!(only_split_like("trainset"), Some(Split::Train));
         assert!(is_fold("fold_0") && is_fold("Fold12"));
         assert!(!is_fold("folder") && !is_fold("fold"));
     }
