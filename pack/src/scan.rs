@@ -259,17 +259,32 @@ impl Meaning {
         let texts = if plain || scan.files == 0 {
             vec!["{key}".to_owned()]
         } else {
-            let found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
-                let tables = scan.tables.likeliest();
+            let tables = scan.tables.likeliest();
+            let name_tables = |doubt: &mut Doubt| {
+                for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
+                    way.tables = Some(tables.clone());
+                }
+            };
+            let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 let has_way = doubt.readings.iter().any(|way| way.tables.is_some());
                 if options.labels == Labels::Path && !tables.is_empty() && !has_way {
                     doubt.readings.push(in_a_table());
                 }
-                for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
-                    way.tables = Some(tables.clone());
-                }
+                name_tables(&mut doubt);
                 LayoutError::from(doubt)
             })?;
+            found.doubts.iter_mut().for_each(name_tables);
+            // A single class beside a table is not what people label images with.
+            let by_table = |doubt: &Doubt| doubt.readings.iter().any(|way| way.tables.is_some());
+            if !tables.is_empty()
+                && options.inputs == Inputs::Images
+                && let Some(doubt) = found.doubts.iter().find(|doubt| by_table(doubt))
+            {
+                let mut doubt = doubt.clone();
+                let all = found.patterns.iter().map(String::as_str).collect::<Vec<_>>();
+                doubt.readings.push(WayToRead::new("if it is the only class", &all));
+                return Err(LayoutError::from(doubt).into());
+            }
             if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
                 return Err(LayoutError::from(doubt).into());
             }

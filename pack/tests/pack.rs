@@ -167,7 +167,8 @@ fn a_tree_deeper_than_a_stack_is_walked() {
     std::thread::scope(|scope| {
         // Reading patterns takes a part of it.
         let small = std::thread::Builder::new().stack_size(256 << 10);
-        let walk = || run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().samples;
+        let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
+        let walk = || run(source.path(), out.path(), plan, 1).unwrap().samples;
         assert_eq!(small.spawn_scoped(scope, walk).unwrap().join().unwrap(), 1);
     });
 }

@@ -29,7 +29,7 @@ fn packed(paths: &[&str], plan: PlanOptions) -> Result<PackReport, Error> {
 #[test]
 fn what_is_recognised_can_be_given_back_and_gives_the_same_bundle() {
     for (paths, patterns, classes) in [
-        (&["a/1.jpg", "b/1.jpg"][..], &["{label}/{key}.{ext}"][..], 2),
+        (&["a/1.jpg", "c/1.jpg"][..], &["{label}/{key}.{ext}"][..], 2),
         (&["Training/a/1.jpg", "Testing/b/2.jpg"], &["{split}/{label}/{key}.{ext}"], 2),
         (&["set/a/1.jpg", "set/b/2.jpg"], &["set/{label}/{key}.{ext}"], 2),
         (&["a/train/1.jpg", "b/test/2.jpg"], &["{label}/{split}/{key}.{ext}"], 2),

@@ -29,14 +29,15 @@ const IMAGES: [&str; 14] = [
     "imagestr",
     "imagests",
 ];
-/// Those that hold another part of each sample. Source: the same, and LoveDA.
-const OTHER_PARTS: [&str; 19] = [
+/// Those that hold another part of each sample. Source: the same, LoveDA, and CamVid of SegNet.
+const OTHER_PARTS: [&str; 20] = [
     "masks",
     "mask",
     "labels",
     "label",
     "annotations",
     "annotation",
+    "annot",
     "trimaps",
     "segmentations",
     "segmentation",
@@ -105,6 +106,14 @@ pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let rests = [rest.to_owned()].into();
     let names: Vec<&str> = files.keys().copied().collect();
     Some(these_are_parts(&names, images, masks, "{split}/", &rests, labelled))
+}
+
+/// The folder of images in each of the first folders, if these have parts of samples in them.
+pub(super) fn images_in_splits(folders: &Folders) -> Option<&str> {
+    let inner = folders.top.values().flat_map(|folder| &folder.inner);
+    let files = inner.map(|(name, folder)| (name.as_str(), folder.files)).collect();
+    let is_direct = folders.top.values().any(|folder| folder.direct > 0);
+    parts(&files, true).map(|(images, _)| images).filter(|_| !is_direct)
 }
 
 fn among(list: &[&str], name: &str) -> bool {
@@ -182,7 +191,11 @@ pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let behind = |name: &'_ str| match name.find(marks) {
         Some(at) if split_of(&name[..at]).is_some() => Some(name[at..].to_owned()),
         None if split_of(name).is_some() => Some(String::new()),
-        _ => None,
+        // `trainannot` of SegNet's CamVid.
+        _ => (1..name.len()).filter(|at| name.is_char_boundary(*at)).find_map(|at| {
+            let is_part = split_of(&name[..at]).is_some() && among(&OTHER_PARTS, &name[at..]);
+            is_part.then(|| name[at..].to_owned())
+        }),
     };
     let behind: Option<Vec<(&String, String)>> =
         folders.top.keys().map(|name| Some((name, behind(name)?))).collect();

@@ -11,10 +11,11 @@ use regex::Regex;
 
 use super::folders::{Folder, Folders};
 use super::parts::{
-    copy_inside, in_a_table, masks_of_splits, numbered_parts, parts_in_splits, parts_of_samples,
+    copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts, parts_in_splits,
+    parts_of_samples,
 };
 use super::pattern::literal;
-use super::split_words::{is_fold, only_split_like, split_like, split_within};
+use super::split_words::{is_fold, split_like, split_within, splits_among};
 use super::{Doubt, WayToRead, split_of};
 use crate::error::counted;
 
@@ -40,24 +41,24 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     let all = |is: &dyn Fn(&str) -> bool| {
         !folders.top.is_empty() && folders.top.keys().all(|name| is(name))
     };
+    let like = splits_among(folders.top.keys());
     let some_split = folders.top.keys().find(|name| split_of(name).is_some());
     let are_splits = some_split.is_some() && all(&|name| split_within(name).is_some());
     let found = if let Some(doubt) = masks_of_splits(folders, labelled) {
         Err(doubt)
     } else if are_splits {
         splits(folders, labelled)
-    } else if let Some(split) = some_split {
-        Err(some_are_splits(folders, split, labelled))
-    } else if !labelled && all(&|name| split_like(name) == Some(Split::Train)) {
+    } else if let Some(split) = some_split.filter(|_| like.len() < folders.top.len()) {
+        Err(some_are_splits(folders, &like, split, labelled))
+    } else if !labelled && all(&|name| split_of_like(&like, name) == Some(Split::Train)) {
         // As splits and as other folders, all of them are `train`.
         Ok(splits_in_one(folders))
-    } else if all(&|name| split_like(name).is_some() || is_fold(name)) {
-        Err(may_be_splits(folders, labelled))
-    } else if let Some(like) = folders.top.keys().find(|name| only_split_like(name).is_some())
+    } else if all(&|name| split_of_like(&like, name).is_some() || is_fold(name)) {
+        Err(may_be_splits(folders, &like, labelled))
+    } else if let Some(split) = like.keys().next()
         && folders.flat == 0
-        && masks_of_splits(folders, labelled).is_none()
     {
-        Err(some_are_splits(folders, like, labelled))
+        Err(some_are_splits(folders, &like, split, labelled))
     } else if labelled {
         classes(folders)
     } else if let Some(doubt) = parts_of_samples(folders, labelled) {
@@ -92,6 +93,10 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         found.doubts.push(one_folder_around(folders));
     }
     Ok(found)
+}
+
+fn split_of_like(like: &BTreeMap<&str, Split>, name: &str) -> Option<Split> {
+    like.get(name).copied().or_else(|| split_like(name))
 }
 
 /// Without classes, splits may be the folders in the only one, such as `images/train2017/`.
@@ -264,23 +269,28 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
     Doubt::new(text, readings)
 }
 
-fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
-    let rest = if labelled { CLASSES } else { KEY };
-    // What each of them would be, as a split.
-    let pattern = |name: &String| only_split_like(name).map(|split| of_split(split, name, rest));
-    let (splits, others): (Vec<&String>, Vec<&String>) =
-        folders.top.keys().partition(|name| only_split_like(name).is_some());
+fn some_are_splits(
+    folders: &Folders,
+    like: &BTreeMap<&str, Split>,
+    split: &str,
+    labelled: bool,
+) -> Doubt {
+    let is_flat = folders.top.values().all(|folder| folder.below == 0);
+    let rest = if labelled && !is_flat { CLASSES } else { KEY };
+    let others: Vec<&String> =
+        folders.top.keys().filter(|name| !like.contains_key(name.as_str())).collect();
     let text = format!(
         "it is not clear whether the top-level folders are splits: `{split}` is the name of a split, `{}` is not",
         others.first().map_or("", |name| name.as_str())
     );
-    let words = splits.iter().filter(|name| split_of(name).is_some());
-    let words: Vec<String> = words.map(|name| regex::escape(name)).collect();
+    let words: Vec<String> =
+        like.keys().filter(|name| split_of(name).is_some()).map(|n| regex::escape(n)).collect();
     let mut known: Vec<String> = Vec::new();
     if !words.is_empty() {
         known.push(format!("{{split:{}}}/{rest}", words.join("|")));
     }
-    known.extend(splits.iter().filter(|name| split_of(name).is_none()).filter_map(|n| pattern(n)));
+    let of_like = like.iter().filter(|(name, _)| split_of(name).is_none());
+    known.extend(of_like.map(|(name, split)| of_split(*split, name, rest)));
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let mut ways = Vec::new();
     let has_splits = |name: &&&String| {
@@ -290,7 +300,7 @@ fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
         // The split that no other folder is.
         let missing = [Split::Val, Split::Test, Split::Train]
             .into_iter()
-            .find(|split| folders.top.keys().all(|name| only_split_like(name) != Some(*split)));
+            .find(|split| like.values().all(|known| known != split));
         let split = split_like(other).or(missing).unwrap_or(Split::Val);
         let when = format!("if `{other}` is a split, such as {split}");
         let other = of_split(split, other, rest);
@@ -298,6 +308,9 @@ fn some_are_splits(folders: &Folders, split: &str, labelled: bool) -> Doubt {
     }
     let way = WayToRead::new("if only the splits are to be packed", &known);
     ways.push(WayToRead { leaves_out: true, ..way });
+    if labelled && is_flat {
+        ways.push(in_a_table());
+    }
     ways.push(match labelled {
         true => WayToRead::new("if all these folders are classes", &[CLASSES]),
         false => WayToRead::new("if there are no splits", &[KEY]),
@@ -310,12 +323,14 @@ fn of_split(split: Split, folder: &str, rest: &str) -> String {
     format!("{{split={split}}}{}/{rest}", literal(folder))
 }
 
-fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
+fn may_be_splits(folders: &Folders, like: &BTreeMap<&str, Split>, labelled: bool) -> Doubt {
     let names = list(folders.top.keys().map(String::as_str));
     let verb = if folders.top.len() == 1 { "is" } else { "are" };
     let text = format!("it is not clear whether {names} {verb} a split or a class");
     let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
+    let of_images = images_in_splits(folders).map(|images| format!("{}/{KEY}", literal(images)));
     let rest = match (has_classes, is_doubled(folders)) {
+        _ if of_images.is_some() => of_images.as_deref().unwrap_or(KEY),
         (true, Some(true)) => "{*}/{label}/{key}.{ext}",
         (true, None) => CLASSES,
         _ => KEY,
@@ -340,8 +355,8 @@ fn may_be_splits(folders: &Folders, labelled: bool) -> Doubt {
         .top
         .keys()
         .map(|name| {
-            let split = split_like(name).map_or("train", Split::name);
-            format!("{{split={split}}}{}/{rest}", literal(name))
+            let split = split_of_like(like, name).unwrap_or(Split::Train);
+            of_split(split, name, rest)
         })
         .collect();
     let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
@@ -381,10 +396,20 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         found.splits = words.collect();
         return Ok(found);
     }
-    let n_inner: usize = folders.top.values().map(|folder| folder.inner.len()).sum();
-    let deeper =
-        WayToRead::new("if the classes are the folders inside", &["{*}/{label}/{key}.{ext}"]);
-    if only_folders && folders.top.len() > 1 {
+    let deeper = folders.top.values().any(|folder| folder.inner.values().any(|of| of.deeper));
+    let mut ways =
+        vec![WayToRead::new("if the classes are the folders inside", &["{*}/{label}/{key}.{ext}"])];
+    if deeper {
+        let deeper = ["{*}/{*}/{label}/{key}.{ext}"];
+        ways.push(WayToRead::new("if they are the folders inside of these", &deeper));
+    }
+    if folders.top.len() == 1 {
+        let doubt = one_folder(folders, ways);
+        if folders.top.values().any(|folder| folder.below > 0) {
+            return Err(doubt);
+        }
+        found.doubts.push(doubt);
+    } else if only_folders {
         let example = folders.top.iter().next();
         let example =
             example.and_then(|(name, f)| Some(format!("{name}/{}", f.inner.keys().next()?)));
@@ -392,41 +417,47 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
             "all images are in folders inside of the class folders, such as `{}`",
             example.unwrap_or_default()
         );
-        let top = WayToRead::new("if the classes are the first folders", &[CLASSES]);
-        let doubt = Doubt::new(text, vec![deeper, top]);
-        // Each of these folders has the same ones inside, as classes in each of several places.
-        if inner.len() > 1 && n_inner >= inner.len() * 2 {
-            return Err(doubt);
+        ways.push(WayToRead::new("if the classes are the first folders", &[CLASSES]));
+        if inner.len() == 1 {
+            ways.push(WayToRead::new("if there are no classes", &["{*}/{*}/{key}.{ext}"]));
+            ways.push(in_a_table());
         }
-        found.doubts.push(doubt);
+        return Err(Doubt::new(text, ways));
     } else if folders.top.values().any(|folder| folder.below > 0) {
         let mut folders_with = folders.top.iter().filter(|(_, folder)| folder.below > 0);
         let example = folders_with
             .next()
             .and_then(|(name, f)| Some(format!("{name}/{}", f.inner.keys().next()?)))
             .unwrap_or_default();
-        let text = match folders.top.len() {
-            1 => format!(
-                "all images have the class `{}`, although its folder contains folders, such as `{example}`",
-                folders.top.keys().next().map_or("", String::as_str)
-            ),
-            _ => format!(
-                "images are at differing depths: some class folders contain folders, such as `{example}`"
-            ),
-        };
-        found.doubts.push(Doubt::new(text, vec![deeper]));
-    } else if folders.top.len() == 1 {
-        let class = folders.top.keys().next().map_or("", String::as_str);
-        let text = format!("all images have the class `{class}`");
-        let none = format!("{}/{KEY}", literal(class));
-        let way = WayToRead::new("if that is no class", &[&none]);
-        found.doubts.push(Doubt::new(text, vec![way]));
+        let text = format!(
+            "images are at differing depths: some class folders contain folders, such as `{example}`"
+        );
+        found.doubts.push(Doubt::new(text, ways));
     }
     found.classes = folders.top.keys().cloned().collect();
     found.patterns = vec![CLASSES.to_owned()];
     found.doubts.extend(alike(&found.classes));
     found.doubts.extend(numbered(&found.classes));
     Ok(found)
+}
+
+/// All images are in one folder, which is a class only if there is one class.
+fn one_folder(folders: &Folders, ways: Vec<WayToRead>) -> Doubt {
+    let name = folders.top.keys().next().map_or("", String::as_str);
+    let below = |rest: &str| format!("{}/{rest}", literal(name));
+    let text = format!("all images have the class `{name}`");
+    let is_flat = folders.top.values().all(|folder| folder.below == 0);
+    let mut readings = if is_flat { Vec::new() } else { ways };
+    if let Some(in_name) = classes_in_names(&folders.names) {
+        let in_name = below(&in_name);
+        readings.push(WayToRead::new("if file names begin with the class", &[&in_name]));
+    }
+    readings.push(WayToRead::new("if that is no class", &[&below(KEY)]));
+    readings.push(in_a_table());
+    if !is_flat {
+        readings.push(WayToRead::new("if it is the only class", &[CLASSES]));
+    }
+    Doubt::new(text, readings)
 }
 
 /// There are splits in the first folders, and folders in these.
@@ -617,9 +648,39 @@ mod tests {
             &["train_set/1.jpg", "extra/2.jpg"],
             "`train_set` is the name of a split, `extra` is not",
             &[
-                "{split=train}train_set/{label}/{key}.{ext}",
-                "{split=val}extra/{label}/{key}.{ext}",
-                "{split=train}train_set/{label}/{key}.{ext}",
+                "{split=train}train_set/{key}.{ext}",
+                "{split=val}extra/{key}.{ext}",
+                "{split=train}train_set/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["train/a/1.jpg", "holdout/a/2.jpg"],
+            "`holdout` and `train` are a split or a class",
+            &[
+                "{split=test}holdout/{label}/{key}.{ext}",
+                "{split=train}train/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["box_train/1.jpg", "box_test/2.jpg", "query/3.jpg"],
+            "`query` is not",
+            &[
+                "{split=test}box_test/{key}.{ext}",
+                "{split=train}box_train/{key}.{ext}",
+                "{split=val}query/{key}.{ext}",
+                "{split=test}box_test/{key}.{ext}",
+                "{split=train}box_train/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["X-train/images/1.jpg", "X-val/images/2.jpg"],
+            "are a split or a class",
+            &[
+                "{split=train}X-train/images/{key}.{ext}",
+                "{split=val}X-val/images/{key}.{ext}",
                 "{label}/{key}.{ext}",
             ],
         );
@@ -688,7 +749,21 @@ mod tests {
             "such as `x/cat`",
             &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
         );
-        told(&["x/s1/1.jpg", "y/s2/1.jpg"], &[CLASSES], "in folders inside of the class folders");
+        refused(
+            &["x/s1/1.jpg", "y/s2/1.jpg"],
+            "in folders inside of the class folders",
+            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        refused(
+            &["amazon/images/mug/1.jpg", "dslr/images/mug/1.jpg"],
+            "such as `amazon/images`",
+            &[
+                "{*}/{label}/{key}.{ext}",
+                "{*}/{*}/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+                "{*}/{*}/{key}.{ext}",
+            ],
+        );
         refused(
             &["a/1.jpg", "b/1.jpg", "all/a/1.jpg", "all/b/1.jpg"],
             "`all` has the folders in it that are beside it: `a` and `b`",
@@ -705,7 +780,11 @@ mod tests {
         clear(&["class1/1.jpg", "class2/2.jpg"], &[CLASSES], &["class1", "class2"]);
         told(&["x/s1/1.jpg", "y/1.jpg"], &[CLASSES], "differing depths");
         told(&["x/1.jpg", "x/2.jpg"], &[CLASSES], "all images have the class `x`");
-        told(&["all/cat/1.jpg"], &[CLASSES], "its folder contains folders, such as `all/cat`");
+        refused(
+            &["x/1.jpg", "x/jpg/2.jpg"],
+            "all images have the class `x`",
+            &["{*}/{label}/{key}.{ext}", "x/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
         told(&["Cat/1.jpg", "cat/1.jpg"], &[CLASSES], "differ only in upper and lower case");
     }
 
@@ -740,6 +819,9 @@ mod tests {
                 [("mask".to_owned(), "{split}_masks/{key}.{ext}".to_owned())]
             );
         }
+        let camvid = read(&["train/1.png", "trainannot/1.png"], true).unwrap_err();
+        let masks = ("mask".to_owned(), "{split}annot/{key}.{ext}".to_owned());
+        assert_eq!(camvid.readings[0].files, [masks]);
         let depth = read(&["rgb/1.png", "depth/1.png"], true).unwrap_err();
         assert_eq!(depth.readings[0].files, [("depth".to_owned(), "depth/{key}.{ext}".to_owned())]);
     }

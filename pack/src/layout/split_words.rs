@@ -1,5 +1,7 @@
 //! The words that name a split.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use gular_bundle::Split;
 
 /// A word, and the split that it names.
@@ -71,6 +73,31 @@ pub(crate) fn only_split_like(name: &str) -> Option<Split> {
     })
 }
 
+/// Those of `names` that look like splits: by themselves, or since what is beside a word for a split is
+/// the same for two splits, as in `bounding_box_train` and `bounding_box_test`, `trainA` and `testA`.
+pub(crate) fn splits_among<'a>(
+    names: impl Iterator<Item = &'a String> + Clone,
+) -> BTreeMap<&'a str, Split> {
+    let mut of_rest: BTreeMap<String, BTreeSet<Split>> = BTreeMap::new();
+    let with_rest = |name: &str| {
+        let lower = name.to_lowercase();
+        WORDS.iter().rev().find_map(|SplitWord { word, split }| {
+            let rest = lower.strip_prefix(word).or_else(|| lower.strip_suffix(word))?;
+            Some((*split, rest.trim_matches(|c| BETWEEN.contains(c)).to_owned()))
+        })
+    };
+    for (split, rest) in names.clone().filter_map(|name| with_rest(name)) {
+        of_rest.entry(rest).or_default().insert(split);
+    }
+    let of_pair = |name: &str| {
+        let (split, rest) = with_rest(name)?;
+        of_rest.get(&rest).filter(|splits| splits.len() > 1).map(|_| split)
+    };
+    names
+        .filter_map(|name| Some((name.as_str(), only_split_like(name).or_else(|| of_pair(name))?)))
+        .collect()
+}
+
 /// Whether `name` is one of numbered parts of a dataset, such as `fold_0`.
 pub(crate) fn is_fold(name: &str) -> bool {
     let lower = name.to_lowercase();
@@ -117,6 +144,10 @@ mod tests {
         assert_eq!(only_split_like("test tube"), None);
         assert_eq!(only_split_like("test_1"), Some(Split::Test));
         assert_eq!(only_split_like("trainset"), Some(Split::Train));
+        let names = ["trainA", "testA", "test tube", "bounding_box_train", "val_bounding_box", "q"];
+        let names = names.map(str::to_owned);
+        let found: Vec<&str> = splits_among(names.iter()).into_keys().collect();
+        assert_eq!(found, ["bounding_box_train", "testA", "trainA", "val_bounding_box"]);
         assert!(is_fold("fold_0") && is_fold("Fold12"));
         assert!(!is_fold("folder") && !is_fold("fold"));
     }
