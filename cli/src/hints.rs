@@ -205,7 +205,12 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
                 return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
             }
             OtherFiles::Arrays => "pack TIFF and NumPy files with `--as arrays`",
-            OtherFiles::Archives => "give the archive itself as SRC, or unpack it",
+            OtherFiles::Archives => {
+                "give the archive itself as SRC, or unpack each into a folder of its own"
+            }
+            OtherFiles::Tables => {
+                "give the folder with the images; a table with pixels in its columns is packed by itself: give the table as SRC"
+            }
             OtherFiles::Any => {
                 "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
             }

@@ -567,6 +567,8 @@ pub enum OtherFiles {
     Arrays,
     /// Archives.
     Archives,
+    /// Tables, whose columns may be pixels.
+    Tables,
 }
 
 /// A file that cannot be packed, and why.

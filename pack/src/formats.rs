@@ -36,7 +36,7 @@ pub(crate) const OTHERS: [&str; 20] = [
 ];
 
 /// Extensions of archives.
-const ARCHIVES: [&str; 7] = ["zip", "tar", "tgz", "gz", "zst", "7z", "rar"];
+pub(crate) const ARCHIVES: [&str; 7] = ["zip", "tar", "tgz", "gz", "zst", "7z", "rar"];
 
 /// What most of these files are, by extension, where no images are.
 pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
@@ -44,6 +44,7 @@ pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
         e if ARRAYS.iter().any(|(known, _)| *known == e) => OtherFiles::Arrays,
         e if OTHERS.contains(&e) => OtherFiles::Pictures,
         e if ARCHIVES.contains(&e) => OtherFiles::Archives,
+        "csv" | "tsv" => OtherFiles::Tables,
         _ => OtherFiles::Any,
     };
     let known = found.iter().filter(|(e, _)| kind(e) != OtherFiles::Any);

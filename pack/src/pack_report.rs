@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
+use crate::formats::ARCHIVES;
 use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
 use crate::{
@@ -237,6 +238,14 @@ pub(crate) fn warnings(
                 gular_codec::CONVERT
             ),
         });
+    }
+    let archives = found.ignored.iter().filter(|(kind, _)| ARCHIVES.contains(&kind.as_str()));
+    let archives: Vec<String> = archives.map(|(kind, n)| format!("{n} {kind}")).collect();
+    if !archives.is_empty() && options.inputs != Inputs::Bytes {
+        warnings.push(format!(
+            "archives beside the images are not opened: {}; to pack what is in them, unpack each into a folder of its own",
+            archives.join(", ")
+        ));
     }
     let files = plan.shards.len() * 2 + 1;
     if files > MANY_FILES {

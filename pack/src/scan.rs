@@ -25,6 +25,8 @@ const LISTS: [&str; 2] = ["txt", "lst"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
+/// No picture has fewer bytes; the magic of each format is in the first of them.
+const SHORTEST_PICTURE: usize = 16;
 /// The longest extension that is counted as one.
 const LONGEST_EXTENSION: usize = 16;
 
@@ -100,7 +102,7 @@ pub(crate) fn scan(
     let others = others(source, options)?;
     let scan = Scan::default();
     let mut walk =
-        Walk { source: path, others, meaning, options, scan, bad: BadInputs::default(), found };
+        Walk { source, path, others, meaning, options, scan, bad: BadInputs::default(), found };
     match source {
         Source::Folder(folder) => self::walk(folder, &mut |entry| walk.entry(entry))?,
         Source::Archive(archive) => archive.files(&mut |name, size| {
@@ -486,7 +488,8 @@ pub(crate) fn stem_and_extension(path: &str) -> (&str, &str) {
 }
 
 struct Walk<'a> {
-    source: &'a Path,
+    source: &'a Source,
+    path: &'a Path,
     others: Others,
     meaning: Meaning,
     options: &'a PlanOptions,
@@ -551,14 +554,16 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path, size: u64) -> Result<(), Error> {
-        let relative = path.strip_prefix(self.source).unwrap_or(path);
+        let relative = path.strip_prefix(self.path).unwrap_or(path);
         let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let extension = extension.unwrap_or_else(|| "no extension".to_owned());
         let name = relative.to_string_lossy();
         if self.others.has(&name) {
             return Ok(());
         }
-        let Some(media_type) = media_type_of(&name, self.options.inputs) else {
+        let Some(media_type) =
+            media_type_of(&name, self.options.inputs).or_else(|| self.media_type_inside(&name))
+        else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -606,9 +611,19 @@ impl Walk<'_> {
         (self.found)(&key, size)
     }
 
+    /// What the first bytes of a file without an extension say, if it is a picture.
+    fn media_type_inside(&self, name: &str) -> Option<&'static str> {
+        let is_bare = stem_and_extension(name).1.is_empty();
+        if !is_bare || self.options.inputs != Inputs::Images {
+            return None;
+        }
+        let start = self.source.start::<SHORTEST_PICTURE>(name).ok()?;
+        Format::sniff(&start).map(Format::media_type)
+    }
+
     /// Notes a file that cannot be packed; the walk continues and finds the others.
     fn bad(&mut self, path: &Path, reason: String, hint: Option<&'static str>) {
-        let relative = path.strip_prefix(self.source).unwrap_or(path);
+        let relative = path.strip_prefix(self.path).unwrap_or(path);
         let path = relative.to_string_lossy().into_owned();
         let bad = Fault::new(reason, hint).at(path);
         match self.options.on_error {

@@ -147,3 +147,21 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
         1
     );
 }
+
+#[test]
+fn images_without_an_extension_are_known_by_their_bytes() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = dir.path().join("set");
+    for (path, bytes) in [("cat/1", jpeg(1)), ("cat/2.png", png(2)), ("dog/3", png(3))] {
+        put(&source, path, &bytes);
+    }
+    put(&source, "dog/LICENSE", b"Permission is hereby granted");
+    put(&source, "dog/more.zip", b"PK");
+    let report = run(&source, &out.path().join("a"), PlanOptions::default(), 1).unwrap();
+    assert_eq!(report.images, ["{label}/{key}.{ext}", "{label}/{key}"]);
+    assert_eq!((report.samples, report.ignored["no extension"]), (3, 1));
+    assert!(report.warnings[0].contains("not opened: 1 zip"), "{:?}", report.warnings);
+    let bundle = Bundle::open(&out.path().join("a"), OpenOptions::default()).unwrap();
+    let FieldKind::Bytes { media_types } = &bundle.manifest().fields[0].kind else { panic!() };
+    assert_eq!(media_types.len(), 2);
+}

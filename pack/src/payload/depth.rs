@@ -107,10 +107,12 @@ impl Depths {
         if raw.depth.is_some() {
             return;
         }
-        let bits = if media_type_of(key, options.inputs) == Some("image/png") {
-            source.start::<25>(key).ok().and_then(|start| gular_codec::bit_depth(&start))
-        } else {
-            Some(8)
+        let read = || source.start::<25>(key).ok().and_then(|start| gular_codec::bit_depth(&start));
+        let bits = match media_type_of(key, options.inputs) {
+            Some("image/png") => read(),
+            Some(_) => Some(8),
+            // A file without an extension may be any picture.
+            None => read().or(Some(8)),
         };
         let Some(bits) = bits else { return };
         let first = if bits == 16 { &mut self.u16 } else { &mut self.u8 };
