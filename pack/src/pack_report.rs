@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
-use crate::formats::ARCHIVES;
 use crate::error::{BadInput, BadInputs, counted};
+use crate::formats::ARCHIVES;
 use crate::scan::Scan;
 use crate::{
     Doubt, FractionsBy, Inputs, Outside, Part, PixelColumns, Plan, PlanOptions, TableColumns,

@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 
 use crate::beside::{self, Beside};
 use crate::error::{BadInputs, OtherFiles};
-use crate::labels::{BOXES, Table};
+use crate::labels::{BOXES, Table, of_imagefolder};
 use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport, Resampling};
@@ -96,7 +96,10 @@ pub(crate) fn with_known(
     source: &Path,
     options: &PackOptions,
 ) -> Result<Option<PackOptions>, Error> {
-    let plan = of_known(source, &options.plan)?;
+    let plan = match of_known(source, &options.plan)? {
+        Some(plan) => Some(plan),
+        None => of_imagefolder(source, &options.plan)?,
+    };
     Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
 }
 

@@ -324,6 +324,16 @@ fn wants_labels(options: &PlanOptions) -> bool {
     }
 }
 
+/// Calls `each` with the paths of all files whose names are those of pictures.
+pub(crate) fn picture_names(source: &Source, each: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    source.files(&mut |name, _| {
+        if media_type_of(name, Inputs::Images).is_some() {
+            each(name);
+        }
+        Ok(())
+    })
+}
+
 /// Whether a column says the splits.
 fn takes_splits(options: &PlanOptions) -> bool {
     matches!(&options.labels, Labels::Table(table) if table.split.is_some())
@@ -335,7 +345,7 @@ const MOST_AROUND: usize = 8;
 /// The folder that has everything else in it, such as the one that people pack into an archive:
 /// nothing else is beside it, and there are several folders in it, or one that is a split. It ends
 /// in a slash; nothing if there is none.
-fn one_folder(source: &Source, options: &PlanOptions) -> Result<String, Error> {
+pub(crate) fn one_folder(source: &Source, options: &PlanOptions) -> Result<String, Error> {
     let around = match source {
         Source::Folder(folder) => around_folders(folder, options),
         Source::Archive(archive) => around_members(archive, options)?,

@@ -13,6 +13,7 @@ mod duplicates;
 mod fields;
 mod formats;
 mod fractions;
+mod imagefolder;
 mod interrupted;
 mod labels;
 mod lists;

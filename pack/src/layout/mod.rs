@@ -27,7 +27,7 @@ pub(crate) use folders::{Folders, Marks};
 pub(crate) use parts::{in_a_table, masks_among};
 pub use path_meaning::Layout;
 pub(crate) use path_meaning::Placed;
-pub(crate) use pattern::{BAND, DATE, EXT};
+pub(crate) use pattern::{BAND, DATE, EXT, literal};
 pub use pattern::{Pattern, PatternError, PatternFault, TwoReadings, Values};
 pub(crate) use recognise::{alike, list as named, recognise};
 pub use split_words::split_of;
