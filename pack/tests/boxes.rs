@@ -7,14 +7,15 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{jpeg, put, run};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
 use gular_pack::{
-    DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions,
-    Unlabelled, derive, diff,
+    CheckImages, DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions,
+    TableOptions, Unlabelled, derive, diff,
 };
 
 fn plan(file: &Path) -> PlanOptions {
     let labels =
         Labels::Table(TableOptions { files: vec![file.to_owned()], ..TableOptions::default() });
-    PlanOptions { labels, ..PlanOptions::default() }
+    // The images have not the size that the annotations say.
+    PlanOptions { labels, check: CheckImages::None, ..PlanOptions::default() }
 }
 
 /// Returns type, shape and numbers of an npy file.
@@ -312,4 +313,37 @@ fn a_comparison_names_fields_whose_classes_have_another_order() {
         (&["box_labels".to_owned()][..], false)
     );
     assert!(diff(&a).is_same());
+}
+
+#[test]
+fn boxes_are_compared_with_their_images() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("images");
+    // That of `jpeg(1)`.
+    let (width, height) = (21, 17);
+    for name in ["a.jpg", "b.jpg", "c.jpg"] {
+        put(&source, name, &jpeg(1));
+    }
+    let table = |c: [u32; 2]| {
+        let image = |id: u32, name: &str, [width, height]: [u32; 2]| serde_json::json!({"id": id, "file_name": name, "width": width, "height": height});
+        let box_of = |image: u32, right: u32| serde_json::json!({"image_id": image, "category_id": 1, "bbox": [0, 0, right, 2]});
+        let json = serde_json::json!({
+            "images": [image(1, "a.jpg", [width, height]),
+                image(2, "b.jpg", [width * 10, height * 10]), image(3, "c.jpg", c)],
+            "annotations": [box_of(1, width + 5), box_of(2, 4), box_of(3, 4)],
+            "categories": [{"id": 1, "name": "cat"}],
+        });
+        let path = dir.path().join("a.json");
+        fs::write(&path, json.to_string()).unwrap();
+        path
+    };
+    let checked = |file: &Path| PlanOptions { check: CheckImages::Header, ..plan(file) };
+    let report = run(&source, &dir.path().join("a"), checked(&table([width, height])), 1).unwrap();
+    let doubts: Vec<&str> = report.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
+    assert!(doubts[0].starts_with("1 box of `") && doubts[0].contains("`a.jpg`"), "{doubts:?}");
+    assert!(doubts[1].starts_with("1 image has another size"), "{doubts:?}");
+    assert!(doubts[1].ends_with("`b.jpg`"), "{doubts:?}");
+    let other = table([height * 3, width]);
+    let error = run(&source, &dir.path().join("b"), checked(&other), 1).unwrap_err().to_string();
+    assert!(error.contains("c.jpg") && error.contains("its boxes are of an image with"), "{error}");
 }

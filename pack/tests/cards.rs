@@ -12,7 +12,7 @@ type Sample<'a> = (&'a str, Split, Option<&'a str>);
 use Split::{Test, Train, Val};
 
 /// Annotations of an image with one dog.
-const VOC: &str = "<annotation><size><width>8</width><height>8</height></size><object><name>dog\
+const VOC: &str = "<annotation><size><width>21</width><height>17</height></size><object><name>dog\
     </name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>8</ymax></bndbox></object>\
     </annotation>";
 

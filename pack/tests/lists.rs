@@ -312,7 +312,11 @@ fn tables_of_the_same_images_are_joined_and_others_put_together() {
 fn annotations_without_boxes_are_labels_of_whole_images() {
     let notes = |bbox: &dyn Fn(usize) -> &'static str| {
         let images: Vec<String> = (0..8)
-            .map(|i| format!("{{\"id\":{i},\"file_name\":\"{i}.jpg\",\"width\":9,\"height\":9}}"))
+            .map(|i| {
+                // The sizes that these images have.
+                let (w, h) = (20 + i, 16 + i % 5);
+                format!("{{\"id\":{i},\"file_name\":\"{i}.jpg\",\"width\":{w},\"height\":{h}}}")
+            })
             .collect();
         let notes: Vec<String> = (0..8)
             .map(|i| format!("{{\"image_id\":{i},\"category_id\":{}{}}}", i % 2, bbox(i)))

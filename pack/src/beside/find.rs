@@ -15,6 +15,7 @@ use super::make::{Make, other_size, unlike};
 use super::stems::{Found, Stems};
 use crate::array::{self, Start};
 use crate::error::{BadInput, Fault, Remedy};
+use crate::labels::Names;
 use crate::layout::{Layout, Placed};
 use crate::payload::{PayloadOptions, PayloadRecipe, picture_start};
 use crate::scan::stem_and_extension;
@@ -59,6 +60,9 @@ struct Finding {
     last: Option<(String, Found)>,
     seen: Seen,
 }
+
+/// Ratios of width and height that differ by less are the same: resized sizes are rounded.
+const SAME_RATIO: f64 = 0.02;
 
 /// The properties that the files of a field share.
 #[derive(Debug, Default)]
@@ -170,6 +174,31 @@ impl<'a> Beside<'a> {
             values.push(Value::Array(vec![bytes.into(), path.into()]));
         }
         Ok((values, all))
+    }
+
+    /// Compares the size of the image `key` with the one that its annotations are of. Where only the
+    /// scale differs, boxes still fit, and the image is noted in `resized`.
+    pub(crate) fn check_size(
+        &self,
+        key: &str,
+        annotated: (u32, u32),
+        resized: &mut Names,
+    ) -> Result<(), Fault> {
+        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
+        let size = start.map(|(header, _)| header.upright_size());
+        let Some(size) = size.filter(|size| *size != annotated) else { return Ok(()) };
+        let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
+        if (ratio(size) / ratio(annotated) - 1.0).abs() < SAME_RATIO {
+            resized.push(key);
+            return Ok(());
+        }
+        let ((w, h), (width, height)) = (size, annotated);
+        Err(Fault::new(
+            format!(
+                "it has {w} x {h} pixels, and its boxes are of an image with {width} x {height}"
+            ),
+            Some("correct the annotations; turned images must be upright in the file"),
+        ))
     }
 
     /// Whether a JPEG decoder makes the numbers of any field.

@@ -18,6 +18,10 @@ use super::names::Names;
 use super::rows::{Each, fault};
 use crate::Error;
 
+/// A box may end so many pixels outside of its image: programs that count pixels from 0 or 1, or round,
+/// differ by a pixel or two.
+pub(super) const ROUNDING: f64 = 2.0;
+
 /// The contents of a file whose parts have been checked.
 #[derive(Debug, Deserialize)]
 pub(super) struct Coco {
@@ -107,6 +111,33 @@ impl Coco {
     pub(super) fn without_box(&self) -> u64 {
         let none = self.annotations.iter().filter(|annotation| annotation.bbox.is_none());
         if self.has_boxes() { none.count() as u64 } else { 0 }
+    }
+
+    /// The size of the image that the row `line` is about, of which boxes are fractions.
+    pub(super) fn size(&self, line: u64) -> Option<(u32, u32)> {
+        let at = usize::try_from(line).ok()?.checked_sub(1)?;
+        let image = self.images.get(at).filter(|_| self.has_boxes())?;
+        let whole = |n: f64| (n.fract() == 0.0 && n > 0.0).then_some(n as u32);
+        Some((whole(image.width?)?, whole(image.height?)?))
+    }
+
+    /// The images of boxes that are not within them, one for each such box.
+    pub(super) fn outside(&self) -> Names {
+        let mut names = Names::default();
+        for annotation in &self.annotations {
+            let at = self.images.binary_search_by_key(&annotation.image_id, |image| image.id);
+            let (Some(image), Some([left, top, width, height])) =
+                (at.ok().and_then(|at| self.images.get(at)), annotation.bbox)
+            else {
+                continue;
+            };
+            let (Some(w), Some(h)) = (image.width, image.height) else { continue };
+            let (right, bottom) = (left + width - w, top + height - h);
+            if left.min(top) < -ROUNDING || right.max(bottom) > ROUNDING {
+                names.push(&image.file_name);
+            }
+        }
+        names
     }
 
     /// Hands on the categories of whole images.

@@ -4,13 +4,24 @@ use std::path::Path;
 
 use super::rows::Tables;
 use crate::Error;
+use crate::error::counted;
 use crate::layout::{Doubt, WayToRead};
 
-/// Annotations without a box, of which boxes take no notice.
+/// Annotations without a box, of which boxes take no notice, and boxes that are not within their image.
 pub(super) fn of_boxes(path: &Path, tables: &Tables, doubts: &mut Vec<Doubt>) -> Result<(), Error> {
     let n = tables.without_box(path)?;
     if n > 0 {
         let text = format!("{n} annotations of `{}` have no box and are left out", path.display());
+        doubts.push(Doubt::new(text, Vec::new()));
+    }
+    let outside = tables.outside(path)?;
+    if outside.n > 0 {
+        let text = format!(
+            "{} of `{}` {} not within the image by its own size: {outside}",
+            counted(outside.n, "box", "boxes"),
+            path.display(),
+            if outside.n == 1 { "is" } else { "are" },
+        );
         doubts.push(Doubt::new(text, Vec::new()));
     }
     Ok(())

@@ -58,13 +58,15 @@ pub(crate) struct Said {
     pub(crate) split: Option<Split>,
     pub(crate) group: String,
     pub(crate) label: i64,
+    /// The size of the image, as a table of boxes says it.
+    pub(crate) size: Option<(u32, u32)>,
     pub(crate) values: String,
 }
 
 impl Said {
     /// Says nothing but the values of the fields.
     pub(crate) fn nothing(values: String) -> Self {
-        Self { split: None, group: String::new(), label: -1, values }
+        Self { split: None, group: String::new(), label: -1, size: None, values }
     }
 }
 
@@ -97,6 +99,8 @@ impl Join {
         record.extend((row.file as u64).to_le_bytes());
         record.extend(row.line.to_le_bytes());
         record.extend(row.label.unwrap_or(i64::MIN).to_le_bytes());
+        let (width, height) = row.size.unwrap_or_default();
+        record.extend((u64::from(width) << 32 | u64::from(height)).to_le_bytes());
         for text in [folder, &name, row.group] {
             record.extend((text.len() as u64).to_le_bytes());
             record.extend_from_slice(text.as_bytes());
@@ -176,6 +180,7 @@ struct Row {
     file: usize,
     line: u64,
     label: Option<i64>,
+    size: Option<(u32, u32)>,
     folder: String,
     name: String,
     group: String,
@@ -189,6 +194,8 @@ impl Row {
         let (line, rest) = rest.split_first_chunk::<8>()?;
         let (label, rest) = rest.split_first_chunk::<8>()?;
         let label = i64::from_le_bytes(*label);
+        let (size, rest) = rest.split_first_chunk::<8>()?;
+        let size = u64::from_le_bytes(*size);
         let (folder, rest) = text(rest)?;
         let (name, rest) = text(rest)?;
         let (group, rest) = text(rest)?;
@@ -197,6 +204,7 @@ impl Row {
             file: usize::try_from(u64::from_le_bytes(*file)).ok()?,
             line: u64::from_le_bytes(*line),
             label: (label != i64::MIN).then_some(label),
+            size: (size > 0).then_some(((size >> 32) as u32, size as u32)),
             folder,
             name,
             group,
@@ -300,6 +308,7 @@ fn group(
             split: row.split,
             group: row.group.clone(),
             label: row.label.unwrap_or(-1),
+            size: row.size,
             values: row.values.clone(),
         });
         let said = match row.and_then(|row| row.label) {

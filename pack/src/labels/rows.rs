@@ -9,6 +9,7 @@ use super::cell::Cell;
 use super::coco::Coco;
 use super::indicators::Indicators;
 use super::lookup::Lookup;
+use super::names::Names;
 use super::{csv, json, jsonl, list, lookup, parquet, voc, yolo};
 use crate::{Error, Pattern};
 
@@ -156,6 +157,22 @@ impl Tables {
         match self.format(path)? {
             Format::Coco => Ok(self.coco(path)?.without_box()),
             _ => Ok(0),
+        }
+    }
+
+    /// The size of the image that a row is about, if the table has boxes and says it.
+    pub(super) fn size(&self, path: &Path, line: u64) -> Result<Option<(u32, u32)>, Error> {
+        match self.format(path)? {
+            Format::Coco | Format::Voc => Ok(self.coco(path)?.size(line)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The images of boxes that are not within them, in a file of boxes.
+    pub(super) fn outside(&self, path: &Path) -> Result<Names, Error> {
+        match self.format(path)? {
+            Format::Coco => Ok(self.coco(path)?.outside()),
+            _ => Ok(Names::default()),
         }
     }
 

@@ -154,6 +154,8 @@ pub(crate) struct TableRow<'a> {
     pub(crate) group: &'a str,
     /// `None` when the cell is empty; -1 without a column of labels of one class.
     pub(crate) label: Option<i64>,
+    /// The size of the image of which the row has boxes.
+    pub(crate) size: Option<(u32, u32)>,
     /// The values, as the plan lists them.
     pub(crate) values: String,
 }
@@ -462,7 +464,9 @@ impl Table {
                     true => String::new(),
                     false => Value::Array(values).to_string(),
                 };
-                each(&TableRow { file, line, name: &name, split, group: &group, label, values })
+                let size = self.tables.size(path, line)?;
+                let group = &group;
+                each(&TableRow { file, line, name: &name, split, group, label, size, values })
             })?;
         }
         if rows != self.rows {

@@ -14,12 +14,9 @@ use std::path::Path;
 use roxmltree::{Document, Node};
 
 use super::boxes;
-use super::coco::{Annotation, Category, Coco, CocoImage};
+use super::coco::{Annotation, Category, Coco, CocoImage, ROUNDING};
 use super::rows::fault;
 use crate::Error;
-
-/// A box may end so many pixels outside of its image.
-const ROUNDING: f64 = 2.0;
 
 /// Something in an image, as a file says it.
 struct Object {
@@ -58,7 +55,6 @@ pub(super) fn read(folder: &Path) -> Result<Coco, Error> {
                 fault(path, None, reason)
             })?;
             let [left, top, across, down] = object.corners;
-            // Programs that count pixels from 0 or 1, or round, differ by a pixel or two.
             if left + across > width + ROUNDING || top + down > height + ROUNDING {
                 let reason = format!(
                     "the box of a `{}` is not within the image, whose size is {width} x {height}",

@@ -30,7 +30,8 @@ use crate::sort::Sorter;
 use crate::source::Source;
 use crate::stack::{self, StackFiles, StackOptions};
 use crate::{
-    Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
+    CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions,
+    TileOptions, Unlabelled,
 };
 
 /// Collects keys, then writes the plan.
@@ -271,7 +272,7 @@ impl<'a> PlanBuilder<'a> {
         split: Option<Split>,
     ) -> Result<(), Error> {
         let key = key.as_str();
-        let record = Record { key, bytes, split, group: "", label, values: "" };
+        let record = Record { key, bytes, split, group: "", label, size: None, values: "" };
         self.by_name
             .push(folded(key).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))
@@ -317,10 +318,11 @@ impl<'a> PlanBuilder<'a> {
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), self.skipped);
+        let mut resized = Names::default();
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
-            let Record { key, bytes, split, group, label, values } =
+            let Record { key, bytes, split, group, label, size, values } =
                 Record::parse(&record).ok_or_else(|| io(damaged_record()))?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
@@ -355,7 +357,11 @@ impl<'a> PlanBuilder<'a> {
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
-            match beside.planned(file, &placed, &recipe) {
+            let sized = match size.filter(|_| options.check != CheckImages::None) {
+                Some(size) => beside.check_size(file, size, &mut resized),
+                None => Ok(()),
+            };
+            match sized.and_then(|()| beside.planned(file, &placed, &recipe)) {
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));
                     files.extend(extra.map(Extra::to_value));
@@ -441,6 +447,7 @@ impl<'a> PlanBuilder<'a> {
         let files = beside.finish(&recipe);
         from_table.add_parts(layout)?;
         from_table.doubts.extend(of_grids);
+        from_table.doubts.extend(of_resized(&resized));
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());
         let images = layout.telling().collect();
@@ -484,8 +491,9 @@ impl Joining {
         };
         let Joined { unlabelled, unused, repeated, .. } =
             join.finish(&table, &without, &mut |key, bytes, said| {
-                let Said { split, group, label, values } = said;
-                each(&Record { key, bytes, split: *split, group, label: Some(*label), values })
+                let Said { split, group, label, size, values } = said;
+                let (split, size) = (*split, *size);
+                each(&Record { key, bytes, split, group, label: Some(*label), size, values })
             })?;
         if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
             return Err(Error::Unlabelled {
@@ -559,6 +567,8 @@ struct Record<'a> {
     /// The group that a table gives, or nothing.
     group: &'a str,
     label: Option<i64>,
+    /// The size of the image, as a table of boxes says it.
+    size: Option<(u32, u32)>,
     values: &'a str,
 }
 
@@ -570,6 +580,8 @@ impl<'a> Record<'a> {
         let mut record = self.bytes.to_le_bytes().to_vec();
         record.push(self.split.map_or(NO_SPLIT, |split| split as u8));
         record.extend(self.label.unwrap_or(i64::MIN).to_le_bytes());
+        let (width, height) = self.size.unwrap_or_default();
+        record.extend((u64::from(width) << 32 | u64::from(height)).to_le_bytes());
         for text in [self.key, self.group] {
             record.extend((text.len() as u64).to_le_bytes());
             record.extend_from_slice(text.as_bytes());
@@ -582,6 +594,8 @@ impl<'a> Record<'a> {
         let (bytes, rest) = record.split_first_chunk::<8>()?;
         let (split, rest) = rest.split_first()?;
         let (label, rest) = rest.split_first_chunk::<8>()?;
+        let (size, rest) = rest.split_first_chunk::<8>()?;
+        let size = u64::from_le_bytes(*size);
         let text = |rest: &'a [u8]| {
             let (len, rest) = rest.split_first_chunk::<8>()?;
             let (text, rest) =
@@ -597,9 +611,19 @@ impl<'a> Record<'a> {
             bytes: u64::from_le_bytes(*bytes),
             split: Split::ALL.get(usize::from(*split)).copied(),
             label: (label != i64::MIN).then_some(label),
+            size: (size > 0).then_some(((size >> 32) as u32, size as u32)),
             values: std::str::from_utf8(values).ok()?,
         })
     }
+}
+
+/// Images that have another size than their annotations say, and the same form.
+fn of_resized(images: &Names) -> Option<Doubt> {
+    let n = counted(images.n, "image has", "images have");
+    let text = format!(
+        "{n} another size than the annotations say, with the same ratio of width and height; boxes are fractions of it, and still fit: {images}"
+    );
+    (images.n > 0).then(|| Doubt::new(text, Vec::new()))
 }
 
 /// Checks that there is something to group by.
