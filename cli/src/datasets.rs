@@ -44,11 +44,11 @@ fn known() -> Result<Vec<Card>, Failure> {
 fn page() -> Result<String, Failure> {
     let mut text = String::from(HEAD);
     for card in known()? {
-        let Card { name, title, source, images, lists, table, fields, .. } = &card;
+        let Card { name, title, source, images, lists, tables, fields, .. } = &card;
         let pixels = card.pixels.map(|_| "--as pixels".to_owned());
         let options = images.iter().map(|image| format!("--images {}", show::quoted(image)));
         let lists =
-            lists.iter().chain(table).map(|list| format!("--labels {}", show::quoted(list)));
+            lists.iter().chain(tables).map(|list| format!("--labels {}", show::quoted(list)));
         let columns = [("--key-column", &card.key_column), ("--label-column", &card.label_column)];
         let columns = columns.into_iter().filter_map(|(option, column)| {
             column.as_ref().map(|column| format!("{option} {column}"))
@@ -90,13 +90,13 @@ title = \"Birds of our ringing station\"
 source = \"https://example.org/birds\"
 has = [\"rings.csv\", \"photos/\"]           # files, and folders with a slash
 images = [\"photos/{station}/{key}.jpg\"]
-table = \"rings.csv\"
+tables = [\"rings.csv\"]
 label_column = \"species\"
 ```
 
 ## ImageNet
 
-From Kaggle: `cut -d' ' -f1 LOC_val_solution.csv > val.csv`, the same for `train.csv`, then `gular pack ILSVRC/Data/CLS-LOC/ bundle/ --labels train.csv --labels val.csv --unlabelled skip`.
+From Kaggle, the folder with `ILSVRC/` and `LOC_val_solution.csv` is recognised.
 
 From its site: the labels of `val` are in the devkit, as numbers. A MATLAB file, `meta.mat`, says what the numbers mean. Install SciPy, and run this script in the folder that contains `train/`, `val/` and the devkit's `data/`; it writes the two tables:
 

@@ -113,7 +113,7 @@ pub(crate) struct PackArgs {
     /// or a folder of YOLO's .txt or Pascal VOC's .xml files, becomes the fields `boxes` and
     /// `box_labels`, arrays with one row per box. A list without column names is given with the pattern
     /// of its lines: `train.txt={split=train}{path}` or `list.txt={path} {label}`; if no list has
-    /// labels, those of --images count.
+    /// labels, those of --images count. `val.json={split=val}` puts all rows of a table into a split.
     #[arg(long, default_value = "path", value_name = "WHERE", value_parser = pack_labels::parse, help_heading = "Labels")]
     pub(crate) labels: Vec<LabelsArg>,
     /// The table's column of file names

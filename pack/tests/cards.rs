@@ -16,8 +16,21 @@ const VOC: &str = "<annotation><size><width>21</width><height>17</height></size>
     </name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>8</ymax></bndbox></object>\
     </annotation>";
 
+/// Annotations of one image each.
+const COCO: &str = r#"{"images":[{"id":9,"file_name":"000000000009.jpg","width":20,"height":16}],
+    "annotations":[{"image_id":9,"category_id":1,"bbox":[1,2,3,4]}],
+    "categories":[{"id":1,"name":"person"}]}"#;
+const COCO_VAL: &str = r#"{"images":[{"id":139,"file_name":"000000000139.jpg","width":21,"height":17}],
+    "annotations":[],"categories":[{"id":1,"name":"person"}]}"#;
+const INAT: &str = r#"{"images":[{"id":1,"file_name":"Plants/400/a.jpg"}],
+    "annotations":[{"image_id":1,"category_id":400}],
+    "categories":[{"id":202,"name":"202"},{"id":400,"name":"400"}]}"#;
+const INAT_VAL: &str = r#"{"images":[{"id":2,"file_name":"Birds/202/b.jpg"}],
+    "annotations":[{"image_id":2,"category_id":202}],
+    "categories":[{"id":202,"name":"202"},{"id":400,"name":"400"}]}"#;
+
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 24] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 38] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -320,6 +333,190 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 24] = [
         ],
         &[("00000/000000001.jpg", Train, None)],
     ),
+    (
+        "imagenet-kaggle",
+        &[
+            ("ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_1.JPEG", ""),
+            ("ILSVRC/Data/CLS-LOC/train/n01443537/n01443537_1.JPEG", ""),
+            ("ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG", ""),
+            ("ILSVRC/Data/CLS-LOC/test/ILSVRC2012_test_00000001.JPEG", ""),
+            (
+                "LOC_val_solution.csv",
+                "ImageId,PredictionString\nILSVRC2012_val_00000001,n01443537 1 2 3 4 \n",
+            ),
+        ],
+        &[
+            ("ILSVRC/Data/CLS-LOC/train/n01440764/n01440764_1.JPEG", Train, Some("n01440764")),
+            ("ILSVRC/Data/CLS-LOC/train/n01443537/n01443537_1.JPEG", Train, Some("n01443537")),
+            ("ILSVRC/Data/CLS-LOC/val/ILSVRC2012_val_00000001.JPEG", Val, Some("n01443537")),
+        ],
+    ),
+    (
+        "coco-2017",
+        &[
+            ("train2017/000000000009.jpg", ""),
+            ("val2017/000000000139.jpg", ""),
+            ("annotations/instances_train2017.json", COCO),
+            ("annotations/instances_val2017.json", COCO_VAL),
+        ],
+        &[("train2017/000000000009.jpg", Train, None), ("val2017/000000000139.jpg", Val, None)],
+    ),
+    (
+        "inaturalist-2019",
+        &[
+            ("train_val2019/Plants/400/a.jpg", ""),
+            ("train_val2019/Birds/202/b.jpg", ""),
+            ("train2019.json", INAT),
+            ("val2019.json", INAT_VAL),
+        ],
+        &[
+            ("train_val2019/Birds/202/b.jpg", Val, Some("202")),
+            ("train_val2019/Plants/400/a.jpg", Train, Some("400")),
+        ],
+    ),
+    (
+        "inaturalist-2018",
+        &[
+            ("train_val2018/Plants/400/a.jpg", ""),
+            ("train_val2018/Birds/202/b.jpg", ""),
+            ("train2018.json", INAT),
+            ("val2018.json", INAT_VAL),
+        ],
+        &[
+            ("train_val2018/Birds/202/b.jpg", Val, Some("202")),
+            ("train_val2018/Plants/400/a.jpg", Train, Some("400")),
+        ],
+    ),
+    (
+        "celeba",
+        &[
+            ("img_align_celeba/000001.jpg", ""),
+            ("img_align_celeba/000002.jpg", ""),
+            ("list_eval_partition.txt", "000001.jpg 0\n000002.jpg 2\n"),
+            ("identity_CelebA.txt", "000001.jpg 2880\n000002.jpg 2937\n"),
+            ("list_attr_celeba.txt", "2\nBald Smiling\n000001.jpg -1  1\n"),
+        ],
+        &[
+            ("img_align_celeba/000001.jpg", Train, None),
+            ("img_align_celeba/000002.jpg", Test, None),
+        ],
+    ),
+    (
+        "gtsrb-kaggle",
+        &[
+            ("Train/20/00020_00000_00000.png", ""),
+            ("Test/00000.png", ""),
+            ("Meta/0.png", ""),
+            ("Meta.csv", "Path,ClassId\nMeta/0.png,0\n"),
+            ("Train.csv", "Width,ClassId,Path\n27,20,Train/20/00020_00000_00000.png\n"),
+            ("Test.csv", "Width,ClassId,Path\n53,16,Test/00000.png\n"),
+        ],
+        &[
+            ("Test/00000.png", Test, Some("16")),
+            ("Train/20/00020_00000_00000.png", Train, Some("20")),
+        ],
+    ),
+    (
+        "market-1501",
+        &[
+            ("bounding_box_train/0002_c1s1_000451_03.jpg", ""),
+            ("bounding_box_test/-1_c1s1_000401_03.jpg", ""),
+            ("query/0001_c2s1_001051_00.jpg", ""),
+        ],
+        &[
+            ("bounding_box_test/-1_c1s1_000401_03.jpg", Test, Some("-1")),
+            ("bounding_box_train/0002_c1s1_000451_03.jpg", Train, Some("0002")),
+            ("query/0001_c2s1_001051_00.jpg", Test, Some("0001")),
+        ],
+    ),
+    (
+        "cityscapes",
+        &[
+            ("leftImg8bit/train/aachen/aachen_0_1_leftImg8bit.png", ""),
+            ("leftImg8bit/val/ulm/ulm_0_1_leftImg8bit.png", ""),
+            ("gtFine/train/aachen/aachen_0_1_gtFine_labelIds.png", "grey 12 9"),
+            ("gtFine/train/aachen/aachen_0_1_gtFine_color.png", ""),
+            ("gtFine/val/ulm/ulm_0_1_gtFine_labelIds.png", "grey 12 9"),
+        ],
+        &[
+            ("leftImg8bit/train/aachen/aachen_0_1_leftImg8bit.png", Train, None),
+            ("leftImg8bit/val/ulm/ulm_0_1_leftImg8bit.png", Val, None),
+        ],
+    ),
+    (
+        "ade20k-scenes",
+        &[
+            ("images/training/ADE_1.jpg", ""),
+            ("images/validation/ADE_2.jpg", ""),
+            ("annotations/training/ADE_1.png", "grey 20 16"),
+            ("annotations/validation/ADE_2.png", "grey 21 17"),
+            ("objectInfo150.txt", "Idx\n"),
+        ],
+        &[("images/training/ADE_1.jpg", Train, None), ("images/validation/ADE_2.jpg", Val, None)],
+    ),
+    (
+        "bdd100k",
+        &[
+            ("images/100k/train/a.jpg", ""),
+            ("images/100k/val/b.jpg", ""),
+            ("images/10k/train/a.jpg", ""),
+        ],
+        &[("images/100k/train/a.jpg", Train, None), ("images/100k/val/b.jpg", Val, None)],
+    ),
+    (
+        "isic-2019",
+        &[
+            ("ISIC_2019_Training_Input/ISIC_1.jpg", ""),
+            ("ISIC_2019_Training_Input/ISIC_2.jpg", ""),
+            ("ISIC_2019_Training_Input/ATTRIBUTION.txt", ""),
+            (
+                "ISIC_2019_Training_GroundTruth.csv",
+                "image,MEL,NV\nISIC_1,0.0,1.0\nISIC_2,1.0,0.0\n",
+            ),
+        ],
+        &[
+            ("ISIC_2019_Training_Input/ISIC_1.jpg", Train, Some("NV")),
+            ("ISIC_2019_Training_Input/ISIC_2.jpg", Train, Some("MEL")),
+        ],
+    ),
+    (
+        "plant-pathology-2020",
+        &[
+            ("images/Train_0.jpg", ""),
+            ("images/Train_1.jpg", ""),
+            ("images/Test_0.jpg", ""),
+            ("train.csv", "image_id,healthy,rust\nTrain_0,0,1\nTrain_1,1,0\n"),
+            ("test.csv", "image_id\nTest_0\n"),
+        ],
+        &[
+            ("images/Train_0.jpg", Train, Some("rust")),
+            ("images/Train_1.jpg", Train, Some("healthy")),
+        ],
+    ),
+    (
+        "diabetic-retinopathy",
+        &[
+            ("train/10_left.jpeg", ""),
+            ("train/10_right.jpeg", ""),
+            ("train/13_left.jpeg", ""),
+            ("trainLabels.csv", "image,level\n10_left,0\n10_right,1\n13_left,0\n"),
+        ],
+        &[
+            ("train/10_left.jpeg", Train, Some("0")),
+            ("train/10_right.jpeg", Train, Some("1")),
+            ("train/13_left.jpeg", Train, Some("0")),
+        ],
+    ),
+    (
+        "fashion-products",
+        &[
+            ("images/15970.jpg", ""),
+            ("images/39386.jpg", ""),
+            ("styles.csv", "id,gender,articleType\n15970,Men,Shirts\n39386,Men,Jeans\n"),
+            ("images.csv", "filename,link\n15970.jpg,http://x\n"),
+        ],
+        &[("images/15970.jpg", Train, Some("Shirts")), ("images/39386.jpg", Train, Some("Jeans"))],
+    ),
 ];
 
 /// Key, split and class of a sample.
@@ -329,7 +526,14 @@ type Found = (String, Split, Option<String>);
 fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String>, Vec<Found>) {
     let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (i, (path, text)) in (0..).zip(files) {
+        let grey = text.strip_prefix("grey ").and_then(|size| size.split_once(' '));
         let bytes = match path.rsplit('.').next().unwrap().to_lowercase().as_str() {
+            _ if grey.is_some() => {
+                let (width, height) = grey.unwrap();
+                let (width, height): (u32, u32) = (width.parse().unwrap(), height.parse().unwrap());
+                let values = vec![i as u16; (width * height) as usize];
+                crate::fields::grey(width, height, &values, false)
+            }
             "jpg" | "jpeg" => jpeg(i),
             "png" => png(i),
             _ => text.as_bytes().to_vec(),

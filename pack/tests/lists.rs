@@ -339,3 +339,39 @@ fn annotations_without_boxes_are_labels_of_whole_images() {
     );
     assert!(report.fields.contains(&"boxes".to_owned()));
 }
+
+#[test]
+fn all_rows_of_a_table_may_be_of_one_split() {
+    let table = |images: std::ops::Range<usize>| {
+        images.fold("file,label\n".to_owned(), |text, i| text + &format!("{i}.jpg,{}\n", i % 2))
+    };
+    let (train, val) = (table(0..5), table(5..8));
+    let tables = [("a.csv", train.as_str()), ("b.csv", val.as_str())];
+    let report = packed(&tables, &["{split=train}", "{split=val}"]).unwrap();
+    assert_eq!(report.splits[&Split::Val].samples, 3);
+    assert_eq!(classes(&report), [("0", 3), ("1", 2)]);
+}
+
+#[test]
+fn the_header_of_a_csv_is_not_one_of_its_lines() {
+    let text = rows("ImageId,PredictionString", &|i| format!("n{} 1 2 3 4 ", i % 2));
+    let report = packed(&[("t.csv", &text)], &["{path},{label:n[0-9]} {**}"]).unwrap();
+    assert_eq!(classes(&report), [("n0", 4), ("n1", 4)]);
+    let report = packed(&[("t.txt", &text)], &["{path},{label:n[0-9]} {**}"]);
+    assert!(report.unwrap_err().to_string().contains("line 1"));
+}
+
+#[test]
+fn ids_of_annotations_may_be_texts() {
+    let images: Vec<String> =
+        (0..8).map(|i| format!("{{\"image_id\":\"x{i}\",\"file_name\":\"{i}.jpg\"}}")).collect();
+    let notes: Vec<String> =
+        (0..8).map(|i| format!("{{\"image_id\":\"x{i}\",\"category_id\":{}}}", i % 2)).collect();
+    let text = format!(
+        "{{\"images\":[{}],\"annotations\":[{}],\"categories\":[{{\"category_id\":1,\"scientificName\":\"ant\"}},{{\"category_id\":0,\"scientificName\":\"bee\"}}]}}",
+        images.join(","),
+        notes.join(",")
+    );
+    let report = packed(&[("notes.json", &text)], &[]).unwrap();
+    assert_eq!(classes(&report), [("ant", 4), ("bee", 4)]);
+}

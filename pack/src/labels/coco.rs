@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -35,6 +36,7 @@ pub(super) struct Coco {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CocoImage {
+    #[serde(alias = "image_id", deserialize_with = "id")]
     pub(super) id: i64,
     pub(super) file_name: String,
     pub(super) width: Option<f64>,
@@ -43,6 +45,7 @@ pub(super) struct CocoImage {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotation {
+    #[serde(deserialize_with = "id")]
     pub(super) image_id: i64,
     pub(super) category_id: i64,
     /// The box: left, top, width, height in pixels.
@@ -53,8 +56,28 @@ pub(super) struct Annotation {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Category {
+    #[serde(alias = "category_id")]
     pub(super) id: i64,
+    #[serde(alias = "scientificName")]
     pub(super) name: String,
+}
+
+/// An id, which some files write as a text (iWildCam, Herbarium).
+fn id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Id {
+        Number(i64),
+        Text(String),
+    }
+    Ok(match Id::deserialize(from)? {
+        Id::Number(number) => number,
+        Id::Text(text) => text.parse().unwrap_or_else(|_| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            hasher.finish() as i64
+        }),
+    })
 }
 
 impl Coco {

@@ -22,7 +22,14 @@ pub(super) fn is_looked_up(patterns: &[Pattern]) -> bool {
     patterns.iter().all(|pattern| pattern.has(ID) && !pattern.has(PATH))
 }
 
-/// Reads a list; empty lines, and those that begin with `#`, say nothing.
+/// Whether the first line of a list may name its columns.
+fn has_header(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    ["csv", "tsv"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// Reads a list; empty lines, and those that begin with `#`, say nothing. Nor does the first line of a
+/// CSV, if no pattern fits it.
 pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<(), Error> {
     let io = |e| Error::io("read", path, e);
     let mut file = BufReader::new(File::open(path).map_err(io)?);
@@ -52,6 +59,10 @@ pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<
             .map_err(|_| fault(path, Some(number), "it is not UTF-8"))?
             .trim_end_matches(['\n', '\r', ' ', '\t']);
         if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fits = || patterns.iter().any(|pattern| !matches!(pattern.read(line), Ok(None)));
+        if number == 1 && has_header(path) && !fits() {
             continue;
         }
         let values = read_line(line, patterns, &|reason| fault(path, Some(number), reason))?;

@@ -71,6 +71,8 @@ pub(super) struct Tables {
     formats: Mutex<BTreeMap<PathBuf, Format>>,
     /// What the lines of each list mean.
     lines: BTreeMap<PathBuf, Vec<Pattern>>,
+    /// What is the same in all rows of a table: names of columns, and cells.
+    constants: BTreeMap<PathBuf, (Vec<String>, Vec<Cell>)>,
     /// Rows of further tables, which are looked up for each row.
     pub(super) lookups: Vec<Lookup>,
     /// Columns that are one of classes.
@@ -79,7 +81,18 @@ pub(super) struct Tables {
 
 impl Tables {
     pub(super) fn new(lines: &BTreeMap<PathBuf, Vec<Pattern>>) -> Self {
-        Self { lines: lines.clone(), ..Self::default() }
+        let mut tables = Self::default();
+        for (path, patterns) in lines {
+            match patterns.as_slice() {
+                [pattern] if pattern.constants().is_some() => {
+                    let pairs = pattern.constants().into_iter().flatten();
+                    let pairs = pairs.map(|(name, value)| (name.to_owned(), Cell::written(value)));
+                    tables.constants.insert(path.clone(), pairs.unzip());
+                }
+                _ => drop(tables.lines.insert(path.clone(), patterns.clone())),
+            }
+        }
+        tables
     }
 
     /// The format of a table, which is looked for once; a list may have any name.
@@ -122,6 +135,16 @@ impl Tables {
         if let Some(lines) = self.lines.get(path) {
             return list::read(path, lines, each);
         }
+        let Some((names, values)) = self.constants.get(path) else {
+            return self.read_file(path, each);
+        };
+        // New columns may come with later rows, so these are before them.
+        self.read_file(path, &mut |line, columns, cells| {
+            each(line, &[names, columns].concat(), &[values, cells].concat())
+        })
+    }
+
+    fn read_file(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
         match self.format(path)? {
             Format::List => Err(list::no_pattern(path)),
             Format::Csv => csv::read(path, None, each),

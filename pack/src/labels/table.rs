@@ -53,10 +53,17 @@ impl TableOptions {
     /// Whether it is known without reading them that the tables have no labels.
     pub(crate) fn has_no_labels(&self) -> bool {
         let has_no_label = |file: &PathBuf| {
-            self.lines.get(file).is_some_and(|lines| !lines.iter().any(|line| line.has("label")))
+            self.lists().any(|(list, _)| list == file)
+                && !self.lines[file].iter().any(|line| line.has("label"))
         };
         let of_lines = self.files.iter().all(has_no_label);
         self.label == LabelColumn::None || (self.label == LabelColumn::Find && of_lines)
+    }
+
+    /// The lists whose lines have patterns; other patterns only add to the rows of tables.
+    fn lists(&self) -> impl Iterator<Item = (&PathBuf, &Vec<Pattern>)> {
+        let is_list = |lines: &&Vec<Pattern>| lines.iter().any(|line| line.constants().is_none());
+        self.lines.iter().filter(move |(_, lines)| is_list(lines))
     }
 
     /// Whether all tables have boxes, which have classes of their own.
@@ -632,7 +639,7 @@ impl Survey {
         };
         let of_classes = |name: &String| is_flag(name) && !is_of_splits(name);
         let columns: Vec<String> = others.into_iter().filter(of_classes).collect();
-        if columns.len() < 2 || !options.lines.is_empty() || options.is_of_boxes(tables) {
+        if columns.len() < 2 || options.lists().next().is_some() || options.is_of_boxes(tables) {
             return Ok(None);
         }
         let found = Indicators::new(columns.clone(), tables, &options.files)?;
@@ -665,7 +672,7 @@ impl Survey {
                         name.clone()
                     }
                     // The parts of a list have names; without `label`, it has no labels.
-                    (None, _) if !options.lines.is_empty() => return Ok(None),
+                    (None, _) if options.lists().next().is_some() => return Ok(None),
                     (None, [name]) if is_of_splits(name) => {
                         doubts.push(may_be_splits(name));
                         return Ok(None);

@@ -40,13 +40,13 @@ pub struct Card {
     /// Lists of images, each with the pattern of its lines: `FILE=PATTERN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<String>,
-    /// The table of labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table: Option<String>,
-    /// The table's column of file names.
+    /// The tables of labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<String>,
+    /// The tables' column of file names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_column: Option<String>,
-    /// The table's column of labels.
+    /// The tables' column of labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
     /// Further fields: `NAME=PATTERN`.
@@ -97,17 +97,17 @@ pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<Pl
     if let Some(card) = of_pixels(source, options, &own)? {
         return card.options_of_pixels(options).map(Some);
     }
-    if options.labels == Labels::None {
-        return Ok(None);
-    }
     let Some(files) = Files::of(source, options)? else { return Ok(None) };
     for card in options.cards.iter().chain(&own) {
+        if options.labels == Labels::None && card.has_labels() {
+            continue;
+        }
         for prefix in files.prefixes() {
             let is_folder = matches!(files, Files::Folder(_));
             if card.pixels.is_some() {
                 continue;
             }
-            if !is_folder && (!card.lists.is_empty() || card.table.is_some()) {
+            if !is_folder && (!card.lists.is_empty() || !card.tables.is_empty()) {
                 continue;
             }
             if card.has.iter().all(|path| files.has(&format!("{prefix}{path}"))) {
@@ -236,6 +236,12 @@ impl<'a> Files<'a> {
 }
 
 impl Card {
+    /// Whether it says more than where the images and their files are.
+    fn has_labels(&self) -> bool {
+        let tables = self.lists.len() + self.tables.len();
+        tables > 0 || self.images.iter().any(|images| images.contains("{label"))
+    }
+
     /// The options with which it is packed, if its images are rows of pixels.
     fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, Error> {
         if given.payload != PayloadOptions::Encoded {
@@ -280,11 +286,11 @@ impl Card {
             let line = Pattern::parse_line(line).map_err(LayoutError::from)?;
             lines.entry(path).or_insert_with(Vec::new).push(line);
         }
-        files.extend(self.table.iter().map(|file| source.join(format!("{prefix}{file}"))));
+        files.extend(self.tables.iter().map(|file| source.join(format!("{prefix}{file}"))));
         let split =
             lines.values().flatten().any(|line| line.has("split")).then(|| "split".to_owned());
         let labels = match files.is_empty() {
-            true => Labels::Path,
+            true => given.labels.clone(),
             false => Labels::Table(TableOptions {
                 files,
                 lines,

@@ -205,6 +205,15 @@ impl Pattern {
         self.names.iter().any(|known| known == name)
     }
 
+    /// The names and values of a pattern that has nothing else, such as `{split=val}`.
+    pub(crate) fn constants(&self) -> Option<Vec<(&str, &str)>> {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Constant { name, value } => Some((name.as_str(), value.as_str())),
+            _ => None,
+        });
+        pieces.collect()
+    }
+
     /// Whether the pattern gives more of a sample than its key.
     pub(crate) fn says_more_than_keys(&self) -> bool {
         self.names.iter().any(|name| ![KEY, EXT].contains(&name.as_str()))
