@@ -73,7 +73,7 @@ fn page() -> Result<String, Failure> {
 const HEAD: &str = "\
 # Known datasets
 
-`gular pack SRC OUT` recognises these datasets by files that they have, also inside one folder and, if they need no table, in a `.zip` or `.tar`. They need no options; the table shows those that would do the same. Patterns and tables are below SRC. Those read as `--as pixels` are also found in a `.tar.gz` and in folders below ([packing.md](packing.md#mnist-cifar-and-other-files-of-pixels)). Other datasets are read by their folders ([packing.md](packing.md#patterns)).
+`gular pack SRC OUT` recognises these datasets by files that they have, also inside one folder and in a `.zip` or `.tar`. They need no options; the table shows those that would do the same. Patterns and tables are below SRC. Those read as `--as pixels` are also found in a `.tar.gz` and in folders below ([packing.md](packing.md#mnist-cifar-and-other-files-of-pixels)). Other datasets are read by their folders ([packing.md](packing.md#patterns)).
 
 | name | dataset | read as |
 |---|---|---|

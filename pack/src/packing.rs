@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 
 use crate::beside::{self, Beside};
 use crate::error::{BadInputs, OtherFiles};
-use crate::labels::{BOXES, Table, of_imagefolder};
+use crate::labels::{BOXES, Table, Unpacked, of_imagefolder};
 use crate::layout::of_known;
 use crate::output_folder::{Done, OutDir, finished_bundle};
 use crate::pack_report::{self, PackReport, Resampling};
@@ -328,10 +328,16 @@ pub(crate) fn make_plan(
         table_classes = Some(rows.classes().to_vec());
         builder.labelled = rows.labelled();
     }
+    let mut unpacked = None;
     if let Labels::Table(tables) = &options.labels {
-        let table = Table::open(tables, listed_classes(options)?)?;
+        let unpacked = unpacked.insert(Unpacked::new(tables, source, options, dir, cancel)?);
+        let table = Table::open(&unpacked.options, listed_classes(options)?)?;
         table_classes = Some(table.classes.clone());
-        let folders = table.files().iter().map(|file| folder_below(source.path(), file)).collect();
+        let folder = |file: &PathBuf| {
+            let in_archive = unpacked.folder(file, source.path());
+            in_archive.unwrap_or_else(|| folder_below(source.path(), file))
+        };
+        let folders = table.files().iter().map(folder).collect();
         builder.join(table, folders);
     }
     let mut n = 0_u64;

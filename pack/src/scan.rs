@@ -583,7 +583,7 @@ impl Walk<'_> {
             {
                 self.scan.lists.insert(path.display().to_string(), split);
             }
-            if path.is_file() {
+            if path.is_file() || matches!(self.source, Source::Archive(_)) {
                 self.scan.tables.add(path, &extension);
             }
             return Ok(());

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{
-    ArchiveLimit, ArchiveLimits, Error, Labels, OnBadInput, PackOptions, PayloadOptions,
-    PlanOptions, RawOptions, pack,
+    ArchiveLimit, ArchiveLimits, Error, Labels, LayoutError, OnBadInput, PackOptions, Pattern,
+    PayloadOptions, PlanOptions, RawOptions, TableOptions, pack,
 };
 
 /// Packs all files below `dir` into a zip, and writes it to `to`.
@@ -458,4 +458,58 @@ fn archives_in_an_archive_are_read_as_their_folders() {
     let same = tar(&[("train.zip", both[0].1.clone()), ("train.tar", both[0].1.clone())]);
     let text = refused("x.tar", &same, ArchiveLimits::default()).to_string();
     assert!(text.contains("two archives in it would be unpacked to `train/`"), "{text}");
+}
+
+#[test]
+fn tables_in_an_archive_are_used_like_those_of_a_folder() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (i, name) in (0..).zip(["a", "b", "c"]) {
+        put(source.path(), &format!("set/images/{name}.jpg"), &jpeg(i));
+    }
+    put(source.path(), "set/labels.csv", b"file,label\na,x\nb,y\nc,x\n");
+    put(source.path(), "set/list.txt", b"images/a x\nimages/b y\nimages/c x\n");
+    let zip = dir.path().join("t.zip");
+    zipped(source.path(), &zip);
+    fs::write(dir.path().join("t.tgz"), gzipped(&tarred(source.path()))).unwrap();
+    let plan = |file: &Path, lines: Option<&str>| {
+        let lines = lines.map(|lines| (file.to_owned(), vec![Pattern::parse_line(lines).unwrap()]));
+        let table = TableOptions {
+            files: vec![file.to_owned()],
+            lines: lines.into_iter().collect(),
+            ..TableOptions::default()
+        };
+        PlanOptions { labels: Labels::Table(table), ..PlanOptions::default() }
+    };
+    let packed = |from: &Path, plan| {
+        let out = tempfile::tempdir().unwrap();
+        run(from, &out.path().join("out"), plan, 2)
+    };
+    for (name, lines) in [("set/labels.csv", None), ("set/list.txt", Some("{path} {label}"))] {
+        let expected = packed(source.path(), plan(&source.path().join(name), lines)).unwrap();
+        for archive in ["t.zip", "t.tgz"] {
+            let archive = dir.path().join(archive);
+            let found = packed(&archive, plan(&archive.join(name), lines)).unwrap();
+            assert_eq!(found.digest, expected.digest);
+        }
+    }
+    let error = packed(&zip, plan(&zip.join("none.csv"), None)).unwrap_err().to_string();
+    assert!(error.contains("t.zip/none.csv"), "{error}");
+    // Without options, the hint names the table.
+    let Error::Layout(LayoutError::Doubt(doubt)) =
+        packed(&zip, PlanOptions::default()).unwrap_err()
+    else {
+        panic!()
+    };
+    let tables: Vec<&String> =
+        doubt.readings.iter().flat_map(|way| &way.tables).flatten().collect();
+    assert_eq!(tables, [&zip.join("set/labels.csv").display().to_string()]);
+    // So does a known dataset.
+    put(dir.path(), "pug/train/0a.jpg", &jpeg(1));
+    put(dir.path(), "pug/test/0b.jpg", &jpeg(2));
+    put(dir.path(), "pug/labels.csv", b"id,breed\n0a,pug\n");
+    put(dir.path(), "pug/sample_submission.csv", b"id\n");
+    let zip = dir.path().join("pug.zip");
+    zipped(&dir.path().join("pug"), &zip);
+    let report = packed(&zip, PlanOptions::default()).unwrap();
+    assert_eq!((report.samples, report.dataset.is_some()), (1, true));
 }

@@ -9,6 +9,7 @@
 //! Tables are read row by row, three times: for the types of their columns, for the names of the
 //! classes, and for the rows. Joining rows and images sorts on disk, as the plan does.
 
+mod archived;
 mod boxes;
 mod cell;
 mod coco;
@@ -31,6 +32,7 @@ mod values;
 mod voc;
 mod yolo;
 
+pub(crate) use archived::Unpacked;
 pub(crate) use boxes::BOXES;
 pub(crate) use columns::{find_label, find_split};
 pub(crate) use csv::separator_of;

@@ -103,11 +103,7 @@ pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<Pl
             continue;
         }
         for prefix in files.prefixes() {
-            let is_folder = matches!(files, Files::Folder(_));
             if card.pixels.is_some() {
-                continue;
-            }
-            if !is_folder && (!card.lists.is_empty() || !card.tables.is_empty()) {
                 continue;
             }
             if card.has.iter().all(|path| files.has(&format!("{prefix}{path}"))) {
