@@ -526,6 +526,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::SameColours => {
             "save all pictures of the field in colour, or all with one channel, or read all as colours with `--axes FIELD=yxc`"
         }
+        Remedy::TakeFirstFrame => "take only the first picture of each: `--pages first`",
         Remedy::ChoosePages => {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }

@@ -609,6 +609,8 @@ pub enum Remedy {
     SameColours,
     /// A choice of what the pages of a file are would accept it.
     ChoosePages,
+    /// Take the first picture of an animation.
+    TakeFirstFrame,
     /// It would be accepted if locations were not compared.
     Align,
     /// It would be accepted if coarser files were brought to the pixels of the finest.
@@ -645,6 +647,7 @@ impl From<gular_codec::Error> for Fault {
             gular_codec::Error::TooLarge { .. } => Remedy::AllowMorePixels,
             gular_codec::Error::Memory { .. } => Remedy::UseLessMemory,
             gular_codec::Error::Pages { .. } => Remedy::ChoosePages,
+            gular_codec::Error::Frames => Remedy::TakeFirstFrame,
             _ => Remedy::Repair,
         };
         Self { remedy, ..Self::new(error.to_string(), error.hint()) }

@@ -20,6 +20,9 @@ pub(crate) const PICTURES: [(&str, Format); 7] = [
     ("webp", Format::WebP),
 ];
 
+/// Extensions, in lower case, of pictures that become PNG with the same pixels.
+pub(crate) const BECOME_PNG: [&str; 7] = ["bmp", "dib", "gif", "pbm", "pgm", "ppm", "pnm"];
+
 /// Extensions and media types of arrays.
 pub(crate) const ARRAYS: [(&str, &str); 4] = [
     ("npy", "application/x-npy"),
@@ -30,10 +33,8 @@ pub(crate) const ARRAYS: [(&str, &str); 4] = [
 
 /// Extensions, in lower case, of images that are not packed as pictures. Other loaders may read
 /// them, so that leaving them out deserves a warning.
-pub(crate) const OTHERS: [&str; 20] = [
-    "tif", "tiff", "bmp", "dib", "gif", "ico", "ppm", "pgm", "pbm", "pnm", "tga", "jp2", "j2k",
-    "jxl", "avif", "heic", "heif", "psd", "dng", "svg",
-];
+pub(crate) const OTHERS: [&str; 13] =
+    ["tif", "tiff", "ico", "tga", "jp2", "j2k", "jxl", "avif", "heic", "heif", "psd", "dng", "svg"];
 
 /// Extensions of archives.
 pub(crate) const ARCHIVES: [&str; 7] = ["zip", "tar", "tgz", "gz", "zst", "7z", "rar"];
@@ -53,7 +54,13 @@ pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
 
 /// The format that a name stands for, if such files are packed as pictures.
 pub(crate) fn picture(extension: &str) -> Option<Format> {
-    PICTURES.iter().find(|(e, _)| e.eq_ignore_ascii_case(extension)).map(|(_, format)| *format)
+    let known = PICTURES.iter().find(|(e, _)| e.eq_ignore_ascii_case(extension));
+    known.map(|(_, format)| *format).or_else(|| becomes_png(extension).then_some(Format::Png))
+}
+
+/// Whether pictures with this extension become PNG.
+pub(crate) fn becomes_png(extension: &str) -> bool {
+    BECOME_PNG.iter().any(|e| e.eq_ignore_ascii_case(extension))
 }
 
 /// Whether files with this extension, in upper or lower case, are images or arrays.

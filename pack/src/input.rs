@@ -11,12 +11,13 @@ use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 use crate::array::{self, ArrayValues};
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
+use crate::formats::becomes_png;
 use crate::grid::Grid;
 use crate::labels::stored;
 use crate::payload::{Maker, PayloadRecipe, Value};
 use crate::pixel_budget::{PixelBudget, Pixels};
 use crate::plan::{Extra, Plan, Record};
-use crate::scan::media_type_of;
+use crate::scan::{media_type_of, stem_and_extension};
 use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
 use crate::spares::Spares;
@@ -182,10 +183,12 @@ impl<'a> InputReader<'a> {
             }
             (None, Some(stored)) => {
                 let encoded = self.plan.recipe.payload() == Payload::Encoded;
-                if encoded && !stored.image.has_len(record.bytes) {
+                let becomes_png = becomes_png(stem_and_extension(record.key.as_str()).1);
+                if encoded && !becomes_png && !stored.image.has_len(record.bytes) {
                     return Ok(Likeness::Other);
                 }
                 let bytes = read_file(source, record.key.as_str(), record.bytes, Vec::new())?;
+                let bytes = self.as_picture(bytes)?;
                 let known = if encoded { stored.image.digest } else { stored.source };
                 (known == Some(Digest::of(&bytes)), self.of_file(&bytes)?, None)
             }
@@ -235,7 +238,8 @@ impl<'a> InputReader<'a> {
             return Ok((self.maker.array(array)?, image));
         }
         let memory = mem::take(&mut self.file);
-        let mut file = read_file(source, record.key.as_str(), record.bytes, memory)?;
+        let file = read_file(source, record.key.as_str(), record.bytes, memory)?;
+        let mut file = self.as_picture(file)?;
         let _held = self.decodes().then(|| self.held(&file)).transpose()?;
         let flaw = self.check(&file)?;
         let image = self.of_file(&file)?;
@@ -250,6 +254,15 @@ impl<'a> InputReader<'a> {
             value.flaw = flaw;
         }
         Ok((value, image))
+    }
+
+    /// A picture of a format that is not stored as it is, as PNG; all other files as they are.
+    fn as_picture(&self, file: Vec<u8>) -> Result<Vec<u8>, Fault> {
+        let further = gular_codec::Further::sniff(&file).filter(|_| self.inputs == Inputs::Images);
+        match further {
+            Some(further) => Ok(further.to_png(&file, &self.limits, self.pages == Pages::First)?),
+            None => Ok(file),
+        }
     }
 
     /// Returns the facts about an image that the files beside it need.

@@ -211,8 +211,8 @@ mod tests {
             left_out.format(&counts).map(|format| format.name)
         };
         assert_eq!(found(&[("h5", 2), ("nii", 3), ("txt", 9)]), Some("NIfTI"));
-        assert_eq!(found(&[("jp2", 2), ("bmp", 3)]), None);
-        assert_eq!(found(&[("jp2", 2), ("bmp", 1)]), Some("JPEG 2000"));
+        assert_eq!(found(&[("jp2", 2), ("ico", 3)]), None);
+        assert_eq!(found(&[("jp2", 2), ("ico", 1)]), Some("JPEG 2000"));
         assert_eq!(found(&[("txt", 9)]), None);
     }
 }

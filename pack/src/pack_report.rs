@@ -226,6 +226,13 @@ pub(crate) fn warnings(
             "files left out, since {name} is not read{kinds}; to pack them, convert them: {convert}"
         ));
     }
+    if !found.become_png.is_empty() {
+        let kinds: Vec<String> = found.become_png.iter().map(|(e, n)| format!("{n} {e}")).collect();
+        warnings.push(format!(
+            "pictures that are stored as PNG, with the same pixels: {}",
+            kinds.join(", ")
+        ));
+    }
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
@@ -234,7 +241,7 @@ pub(crate) fn warnings(
                 format!("files left out, since only TIFF and NumPy files are packed as arrays: {kinds}")
             }
             _ => format!(
-                "files left out, since only JPEG, PNG and WebP are packed as pictures: {kinds}; to pack them, {}",
+                "files left out, since pictures in these formats are not packed: {kinds}; to pack them, {}",
                 gular_codec::CONVERT
             ),
         });

@@ -64,6 +64,8 @@ pub(crate) struct Scan {
     /// What is not clear about the paths.
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) ignored: BTreeMap<String, u64>,
+    /// Pictures that become PNG, by extension.
+    pub(crate) become_png: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) files: u64,
     /// Images that no pattern fits.
@@ -617,6 +619,9 @@ impl Walk<'_> {
             self.scan.bands.add(text);
         }
         self.scan.media_types.insert(media_type);
+        if self.options.inputs == Inputs::Images && formats::becomes_png(&extension) {
+            *self.scan.become_png.entry(extension).or_default() += 1;
+        }
         self.scan.files += 1;
         (self.found)(&key, size)
     }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{big_images, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, FieldKind, OpenOptions};
 use gular_pack::{
-    CheckImages, Error, Inputs, Labels, MergeOptions, PackOptions, PackReport, Part, PlanOptions,
-    merge, pack,
+    CheckImages, Error, Inputs, Labels, MergeOptions, PackOptions, PackReport, Pages, Part,
+    PlanOptions, Remedy, merge, pack,
 };
 
 fn media_types(bundle: &Path) -> Vec<String> {
@@ -87,12 +87,12 @@ fn jpegs_under_their_other_names_are_packed() {
 fn formats_that_are_not_packed_are_counted_with_one_way_that_works() {
     let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(source.path(), "train/cat/a.jpg", &jpeg(1));
-    for name in ["b.bmp", "c.gif", "d.ico", "e.ppm", "f.avif", "g.HEIC", "h.jxl"] {
+    for name in ["d.ico", "e.tga", "f.avif", "g.HEIC", "h.jxl"] {
         put(source.path(), &format!("train/cat/{name}"), b"whatever");
     }
     let report = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
     let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
-    for kind in ["bmp", "gif", "ico", "ppm", "avif", "heic", "jxl"] {
+    for kind in ["ico", "tga", "avif", "heic", "jxl"] {
         assert!(warning.contains(&format!("1 {kind}")), "{warning}");
     }
     assert!(warning.ends_with(gular_codec::CONVERT), "{warning}");
@@ -133,12 +133,12 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
     }
     // Beside images they are warned of.
     put(&dir.path().join("safe"), "X.SAFE/ql.jpg", &jpeg(1));
-    put(&dir.path().join("safe"), "X.SAFE/ql.bmp", b"BM");
+    put(&dir.path().join("safe"), "X.SAFE/ql.ico", b"BM");
     let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
     let warnings = run(&dir.path().join("safe"), &dir.path().join("ql"), plan, 1).unwrap().warnings;
     let [left_out, pictures] = warnings.as_slice() else { panic!("{warnings:?}") };
     let words = "files left out, since JPEG 2000 is not read: 1 jp2; to pack them, convert them";
-    assert!(left_out.starts_with(words) && pictures.contains(": 1 bmp; "), "{warnings:?}");
+    assert!(left_out.starts_with(words) && pictures.contains(": 1 ico; "), "{warnings:?}");
     // As files of any kind they are packed.
     let plan =
         PlanOptions { inputs: Inputs::Bytes, labels: Labels::None, ..PlanOptions::default() };
@@ -164,4 +164,31 @@ fn images_without_an_extension_are_known_by_their_bytes() {
     let bundle = Bundle::open(&out.path().join("a"), OpenOptions::default()).unwrap();
     let FieldKind::Bytes { media_types } = &bundle.manifest().fields[0].kind else { panic!() };
     assert_eq!(media_types.len(), 2);
+}
+
+#[test]
+fn pictures_of_further_formats_become_png() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ppm = |n: u8| [&b"P6\n2 1\n255\n"[..], &[n; 6]].concat();
+    put(dir.path(), "a/1.ppm", &ppm(7));
+    put(dir.path(), "b/2.pgm", b"P5\n2 1\n255\n\x01\x02");
+    let report = run(dir.path(), &out.path().join("a"), PlanOptions::default(), 1).unwrap();
+    assert!(report.warnings[0].ends_with("same pixels: 1 pgm, 1 ppm"), "{:?}", report.warnings);
+    assert_eq!(
+        (media_types(&out.path().join("a")), report.misnamed.n),
+        (vec!["image/png".into()], 0)
+    );
+    let (bundle, found) = crate::support::samples(&out.path().join("a"));
+    let image = bundle.manifest().fields.iter().position(|f| f.name.as_str() == "image").unwrap();
+    let png = &found["a/1.ppm"].1[image];
+    let picture = gular_codec::Decoder::new(gular_codec::DecodeOptions::default()).decode(png);
+    assert_eq!(picture.unwrap().data(), [7; 6]);
+    // An animation is refused, or its first picture taken.
+    let animation = include_bytes!("data/two_frames.gif");
+    put(dir.path(), "b/3.gif", animation);
+    let error = run(dir.path(), &out.path().join("b"), PlanOptions::default(), 1).unwrap_err();
+    let Error::BadInputs(bad) = error else { panic!("{error}") };
+    assert_eq!(bad.named[0].remedy, Remedy::TakeFirstFrame);
+    let first = PlanOptions { pages: Pages::First, ..PlanOptions::default() };
+    assert_eq!(run(dir.path(), &out.path().join("c"), first, 1).unwrap().samples, 3);
 }

@@ -71,6 +71,17 @@ pub enum Error {
         /// What is known of them.
         detail: String,
     },
+    /// A file of a format that would become PNG.
+    #[error("the {format} cannot be read: {detail}")]
+    Further {
+        /// The file's format.
+        format: &'static str,
+        /// What is wrong, in the decoder's words if it has any.
+        detail: String,
+    },
+    /// An animation, of which nobody said that the first picture counts.
+    #[error("the GIF is an animation: it has several pictures")]
+    Frames,
     /// The region is empty or extends beyond the image.
     #[error("the region {region} is not within the image of {width} x {height} pixels")]
     BadRegion {
@@ -135,6 +146,8 @@ impl Error {
                 Some("convert the image to an 8-bit baseline JPEG or a PNG")
             }
             Self::TiffKind { convert, .. } => Some(convert),
+            Self::Further { .. } => Some(CONVERT),
+            Self::Frames => Some("choose whether only the first picture counts"),
             Self::Pages { .. } => Some(
                 "choose whether the pages are bands or only the first page counts; save slices and times as files of their own",
             ),
