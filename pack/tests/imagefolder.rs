@@ -16,10 +16,11 @@ fn packed(images: &[&str], tables: &[(&str, &str)]) -> Result<(PackReport, Vec<S
 }
 
 fn refused(images: &[&str], table: (&str, &str)) -> gular_pack::Doubt {
-    match packed(images, &[table]).unwrap_err() {
-        Error::Layout(LayoutError::Doubt(doubt)) => doubt,
-        other => panic!("{other}"),
-    }
+    let doubt = match packed(images, &[table]).unwrap_err() {
+        Error::Layout(LayoutError::Doubt(doubt)) => Some(doubt),
+        _ => None,
+    };
+    doubt.unwrap()
 }
 
 #[test]

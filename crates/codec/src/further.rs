@@ -74,7 +74,7 @@ impl Further {
             Self::Pnm => self.read(file, ImageFormat::Pnm, limits)?,
             Self::Gif => self.frame(file, limits, first_frame)?,
         };
-        Pixels::of(picture, is_palette).to_png(self)
+        Pixels::of(picture, is_palette).encode(self)
     }
 
     fn read(
@@ -84,25 +84,25 @@ impl Further {
         limits: &Limits,
     ) -> Result<DynamicImage, Error> {
         let reader = || ImageReader::with_format(Cursor::new(file), format);
-        let (width, height) = reader().into_dimensions().map_err(|e| self.damaged(e))?;
+        let (width, height) = reader().into_dimensions().map_err(|e| self.damaged(&e))?;
         limits.check(width, height)?;
-        reader().decode().map_err(|e| self.damaged(e))
+        reader().decode().map_err(|e| self.damaged(&e))
     }
 
     fn frame(self, file: &[u8], limits: &Limits, first: bool) -> Result<DynamicImage, Error> {
-        let decoder = GifDecoder::new(Cursor::new(file)).map_err(|e| self.damaged(e))?;
+        let decoder = GifDecoder::new(Cursor::new(file)).map_err(|e| self.damaged(&e))?;
         let (width, height) = decoder.dimensions();
         limits.check(width, height)?;
         let mut frames = decoder.into_frames();
-        let none = || self.damaged("it has no picture");
-        let frame = frames.next().ok_or_else(none)?.map_err(|e| self.damaged(e))?;
+        let none = || self.damaged(&"it has no picture");
+        let frame = frames.next().ok_or_else(none)?.map_err(|e| self.damaged(&e))?;
         if !first && frames.next().is_some() {
             return Err(Error::Frames);
         }
         Ok(frame.into_buffer().into())
     }
 
-    fn damaged(self, detail: impl ToString) -> Error {
+    fn damaged(self, detail: &dyn std::fmt::Display) -> Error {
         Error::Further { format: self.name(), detail: detail.to_string() }
     }
 }
@@ -121,7 +121,7 @@ impl Pixels {
         Self { bytes, size, channels, is_wide, is_palette }
     }
 
-    fn to_png(self, of: Further) -> Result<Vec<u8>, Error> {
+    fn encode(self, of: Further) -> Result<Vec<u8>, Error> {
         let Self { mut bytes, size: (width, height), mut channels, is_wide, is_palette } = self;
         let is_grey = |rgb: &[u8; 3]| rgb[0] == rgb[1] && rgb[1] == rgb[2];
         if is_palette && bytes.as_chunks::<3>().0.iter().all(is_grey) {
@@ -134,7 +134,7 @@ impl Pixels {
         encoder.set_color(if channels == 1 { grey } else { rgb });
         let (eight, sixteen) = (::png::BitDepth::Eight, ::png::BitDepth::Sixteen);
         encoder.set_depth(if is_wide { sixteen } else { eight });
-        let fault = |e| of.damaged(e);
+        let fault = |e| of.damaged(&e);
         let mut writer = encoder.write_header().map_err(fault)?;
         writer.write_image_data(&bytes).map_err(fault)?;
         writer.finish().map_err(fault)?;

@@ -86,7 +86,7 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
         None => [KEY.to_owned()].into(),
     };
     let names: Vec<&str> = folders.top.keys().map(String::as_str).collect();
-    Some(these_are_parts(&names, images, masks, "", &rests, labelled))
+    Some(these_are_parts(&names, images, &masks, "", &rests, labelled))
 }
 
 /// Names of fields that are not files of the user.
@@ -105,7 +105,7 @@ pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let rest = if deeper && labelled { CLASSES } else { KEY };
     let rests = [rest.to_owned()].into();
     let names: Vec<&str> = files.keys().copied().collect();
-    Some(these_are_parts(&names, images, masks, "{split}/", &rests, labelled))
+    Some(these_are_parts(&names, images, &masks, "{split}/", &rests, labelled))
 }
 
 /// The folder of images in each of the first folders, if these have parts of samples in them.
@@ -226,7 +226,7 @@ pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt
 fn these_are_parts(
     names: &[&str],
     images: &str,
-    others: Vec<&str>,
+    others: &[&str],
     before: &str,
     rests: &BTreeSet<String>,
     labelled: bool,
@@ -255,7 +255,7 @@ fn these_are_parts(
     let of_images: Vec<String> = rests.iter().map(|rest| below(images, rest)).collect();
     let of_images: Vec<&str> = of_images.iter().map(String::as_str).collect();
     let rest = rests.first().map_or(KEY, String::as_str);
-    let files = fields_of(&others).into_iter().map(|(name, folder)| (name, below(folder, rest)));
+    let files = fields_of(others).into_iter().map(|(name, folder)| (name, below(folder, rest)));
     let way = WayToRead { files: files.collect(), ..WayToRead::new(when, &of_images) };
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
     let mut ways = vec![way];
