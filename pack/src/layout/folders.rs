@@ -48,7 +48,8 @@ impl FileNames {
 /// A folder in one of the first ones.
 #[derive(Debug, Default)]
 pub(super) struct InnerFolder {
-    /// Whether images are in folders inside of it.
+    /// Whether images are in it, and in folders inside of it.
+    pub(super) direct: bool,
     pub(super) deeper: bool,
     pub(super) files: FileNames,
 }
@@ -130,6 +131,7 @@ impl Folders {
         }
         if let Some(known) = folder.inner.get_mut(inner) {
             known.deeper |= deeper;
+            known.direct |= !deeper;
             known.files.add(rest);
         }
     }

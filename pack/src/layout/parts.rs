@@ -108,6 +108,30 @@ pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     Some(these_are_parts(&names, images, &masks, "{split}/", &rests, labelled))
 }
 
+/// The same in folders that are classes.
+pub(super) fn parts_in_classes(folders: &Folders) -> Option<Doubt> {
+    let inner = || folders.top.values().flat_map(|folder| &folder.inner);
+    let files = inner().map(|(name, folder)| (name.as_str(), folder.files)).collect();
+    let (images, masks) = parts(&files, true)?;
+    if masks.is_empty() || inner().any(|(_, folder)| folder.deeper) {
+        return None;
+    }
+    let names: Vec<&str> = files.keys().copied().collect();
+    let text = format!(
+        "{} look like parts of the samples, not like images alone",
+        list(names.iter().copied())
+    );
+    let below = |name: &str| format!("{{label}}/{}/{KEY}", literal(name));
+    let fields = fields_of(&masks).into_iter().map(|(name, folder)| (name, below(folder)));
+    let way = WayToRead {
+        files: fields.collect(),
+        ..WayToRead::new("if the others belong to these images", &[&below(images)])
+    };
+    let alone = WayToRead::new("to leave the others out", &[&below(images)]);
+    let all = WayToRead::new("if all of them are images", &[CLASSES]);
+    Some(Doubt::new(text, vec![way, WayToRead { leaves_out: true, ..alone }, all]))
+}
+
 /// The folder of images in each of the first folders, if these have parts of samples in them.
 pub(super) fn images_in_splits(folders: &Folders) -> Option<&str> {
     let inner = folders.top.values().flat_map(|folder| &folder.inner);

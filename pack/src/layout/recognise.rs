@@ -11,8 +11,8 @@ use regex::Regex;
 
 use super::folders::{Folder, Folders};
 use super::parts::{
-    copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts, parts_in_splits,
-    parts_of_samples,
+    copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts, parts_in_classes,
+    parts_in_splits, parts_of_samples,
 };
 use super::pattern::literal;
 use super::split_words::{is_fold, split_like, split_within, splits_among};
@@ -200,12 +200,36 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
         let classes = WayToRead::new("if they are classes", &[&format!("{{split}}/{CLASSES}")]);
         return Err(Doubt::new(text, vec![deeper, classes]));
     }
+    if let Some(doubt) = deeper_classes(folders, &found.patterns) {
+        return Err(doubt);
+    }
     if found.classes.len() == 1 {
         found.doubts.extend(one_class(folders, &found.classes));
     }
     found.doubts.extend(alike(&found.classes));
     found.doubts.extend(numbered(&found.classes));
     Ok(found)
+}
+
+/// Class folders in split folders, if all of them hold only folders.
+fn deeper_classes(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
+    let inner = || folders.top.iter().flat_map(|(top, f)| f.inner.iter().map(move |of| (top, of)));
+    let (top, (class, _)) = inner().next()?;
+    if inner().any(|(_, (_, class))| class.direct) {
+        return None;
+    }
+    let text = format!(
+        "all images are in folders inside of the class folders, such as those in `{top}/{class}`"
+    );
+    let deeper = patterns.iter().map(|pattern| pattern.replace("{label}", "{*}/{label}"));
+    let deeper: Vec<String> = deeper.collect();
+    let [deeper, first] =
+        [&deeper, patterns].map(|all| -> Vec<&str> { all.iter().map(String::as_str).collect() });
+    let ways = vec![
+        WayToRead::new("if the classes are the folders inside", &deeper),
+        WayToRead::new("if the classes are the folders around these", &first),
+    ];
+    Some(Doubt::new(text, ways))
 }
 
 /// Split folders that have one and the same class.
@@ -409,6 +433,8 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
             return Err(doubt);
         }
         found.doubts.push(doubt);
+    } else if only_folders && let Some(doubt) = parts_in_classes(folders) {
+        return Err(doubt);
     } else if only_folders {
         let example = folders.top.iter().next();
         let example =
@@ -778,6 +804,16 @@ mod tests {
             assert!(doubt.readings[0].tables.is_some() && doubt.readings[1].images == [without]);
         }
         clear(&["class1/1.jpg", "class2/2.jpg"], &[CLASSES], &["class1", "class2"]);
+        refused(
+            &["Train/Rural/a/1.png", "Train/Urban/b/1.png"],
+            "such as those in `Train/Rural`",
+            &["{split}/{*}/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+        );
+        let paths = ["a/images/1.png", "a/masks/1.png", "b/images/2.png", "b/masks/2.png"];
+        let doubt = read(&paths, true).unwrap_err();
+        let first = &doubt.readings[0];
+        assert_eq!(first.images, ["{label}/images/{key}.{ext}"], "{doubt}");
+        assert_eq!(first.files, [("mask".to_owned(), "{label}/masks/{key}.{ext}".to_owned())]);
         told(&["x/s1/1.jpg", "y/1.jpg"], &[CLASSES], "differing depths");
         told(&["x/1.jpg", "x/2.jpg"], &[CLASSES], "all images have the class `x`");
         refused(

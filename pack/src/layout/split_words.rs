@@ -81,6 +81,12 @@ pub(crate) fn splits_among<'a>(
     let mut of_rest: BTreeMap<String, BTreeSet<Split>> = BTreeMap::new();
     let with_rest = |name: &str| {
         let lower = name.to_lowercase();
+        // `rps-test-set` is `rps` for tests.
+        if let Some(split) = split_within(name) {
+            let is_rest = |part: &&str| split_of(part).is_none() && !ADDED.contains(part);
+            let parts = lower.split(|c| BETWEEN.contains(c)).filter(is_rest);
+            return Some((split, parts.collect::<Vec<_>>().join(" ").trim().to_owned()));
+        }
         WORDS.iter().rev().find_map(|SplitWord { word, split }| {
             let rest = lower.strip_prefix(word).or_else(|| lower.strip_suffix(word))?;
             Some((*split, rest.trim_matches(|c| BETWEEN.contains(c)).to_owned()))
@@ -148,6 +154,8 @@ mod tests {
         let names = names.map(str::to_owned);
         let found: Vec<&str> = splits_among(names.iter()).into_keys().collect();
         assert_eq!(found, ["bounding_box_train", "testA", "trainA", "val_bounding_box"]);
+        let names = ["rps", "rps-test-set", "rps-validation"].map(str::to_owned);
+        assert_eq!(splits_among(names.iter()).len(), 2);
         assert!(is_fold("fold_0") && is_fold("Fold12"));
         assert!(!is_fold("folder") && !is_fold("fold"));
     }
