@@ -69,8 +69,8 @@ impl MaskColours {
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//"));
         for (i, (number, line)) in lines.enumerate() {
             let cells = cells(line);
-            if i == 0 && !cells.iter().any(|cell| cell.parse::<u8>().is_ok() || hex(cell).is_some())
-            {
+            let is_value = |word: &&str| word.parse::<u32>().is_ok() || hex(word).is_some();
+            if i == 0 && !words(line).iter().any(is_value) {
                 columns = Some(Columns::of(&cells).ok_or_else(|| {
                     format!("line {number} names columns, but not `r`, `g` and `b`: `{line}`")
                 })?);
@@ -198,18 +198,26 @@ impl Columns {
 
 /// A line of three numbers, or a number in hexadecimal, and a name, such as `64,128,64 Animal`.
 fn without_names(line: &str) -> Option<Row> {
-    let cells = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
-    let cells: Vec<&str> =
-        cells.map(|cell| cell.trim_matches('"')).filter(|c| !c.is_empty()).collect();
-    let numbers: Vec<u8> = cells.iter().filter_map(|cell| cell.parse().ok()).collect();
-    let words = cells.iter().filter(|cell| cell.parse::<u32>().is_err() && hex(cell).is_none());
-    let name = words.copied().collect::<Vec<_>>().join(" ");
-    let rgb = match (numbers.as_slice(), cells.iter().find_map(|cell| hex(cell))) {
+    let words = words(line);
+    let numbers: Option<Vec<u8>> = words
+        .iter()
+        .filter_map(|word| word.parse::<u32>().ok())
+        .map(|n| u8::try_from(n).ok())
+        .collect();
+    let of_name = words.iter().filter(|word| word.parse::<u32>().is_err() && hex(word).is_none());
+    let name = of_name.copied().collect::<Vec<_>>().join(" ");
+    let rgb = match (numbers?.as_slice(), words.iter().find_map(|word| hex(word))) {
         ([], Some(rgb)) => rgb,
         ([r, g, b], None) => [*r, *g, *b],
         _ => return None,
     };
     Some((None, name, rgb))
+}
+
+/// All words and numbers of a line.
+fn words(line: &str) -> Vec<&str> {
+    let words = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';'));
+    words.map(|word| word.trim_matches('"')).filter(|word| !word.is_empty()).collect()
 }
 
 /// The cells of a line.
@@ -269,7 +277,7 @@ mod tests {
         check("name,colour\nx,1\n", "line 1 names columns");
         check("1,2,3\n1,2\n", "line 2 is not a colour");
         check("1,2,300\n", "line 1 is not a colour");
-        check("1,2,3 a\n", "line 1 is not a colour");
+        check("1,2,3,4\n", "line 1 is not a colour");
         check("1,2,3\n1,2,3\n", "line 2 has a colour for the second time");
         check("id,r,g,b\n255,1,2,3\n", "line 2 would be class 255");
         let many: String = (0..256).map(|i| format!("{},{},0\n", i % 16, i / 16)).collect();
