@@ -193,7 +193,7 @@ pub(crate) struct PackArgs {
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays`, `bytes` or `pixels`
     ///
-    /// `arrays`: TIFF and GeoTIFF, .npy files, and .npz files of one array, all of one type and
+    /// `arrays`: TIFF, JPEG 2000, .npy files, and .npz files of one array, all of one type and
     /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
     /// become the field `data`. `pixels`: a CSV in which each line is an image: a label (see
     /// --label-column), and in all other columns its pixel values, 0 to 255, row by row, with the

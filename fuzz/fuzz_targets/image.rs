@@ -2,6 +2,7 @@
 #![no_main]
 
 use gular_bundle::Npy;
+use gular_codec::jpeg2000::{Jpeg2000, is_jpeg_2000};
 use gular_codec::tiff::{Chunks, Pages, Tiff};
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 
@@ -10,6 +11,17 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if bytes.starts_with(b"\x93") {
         if let Ok(npy) = Npy::parse(bytes) {
             assert!(npy.data_at <= bytes.len() as u64);
+        }
+        return;
+    }
+    if is_jpeg_2000(bytes) {
+        // Pixels of several megabytes take their time, whatever they are.
+        let limits = Limits { max_pixels: 1 << 16 };
+        if let Ok(jp2) = Jpeg2000::read(bytes, &limits)
+            && let Ok(values) = jp2.decode(bytes)
+        {
+            let pixels = jp2.width as usize * jp2.height as usize;
+            assert_eq!(values.len(), pixels * usize::from(jp2.bands) * jp2.number.bytes());
         }
         return;
     }

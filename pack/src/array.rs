@@ -1,4 +1,4 @@
-//! Arrays: NumPy's `.npy`, `.npz` with one array, and TIFF.
+//! Arrays: NumPy's `.npy`, `.npz` with one array, TIFF, and JPEG 2000.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -6,6 +6,7 @@ use std::io::Read as _;
 
 use gular_bundle::{Axes, Dtype, Npy};
 use gular_codec::Limits;
+use gular_codec::jpeg2000::{Jpeg2000, is_jpeg_2000};
 use gular_codec::tiff::{Chunks, Geo, Number, Pages, Tiff};
 use rawzip::CompressionMethod;
 
@@ -119,6 +120,22 @@ pub(crate) fn start(
         let axes = Some(Axes::yxc());
         return Ok(Start { dtype, shape, axes, geo: Some(tiff.geo), is_jpeg });
     }
+    if is_jpeg_2000_name(path) {
+        let jp2 = match source {
+            Source::Folder(folder) => {
+                let file = File::open(folder.join(path)).map_err(unreadable)?;
+                Jpeg2000::read(&file, limits)?
+            }
+            _ => {
+                check_bytes(bytes)?;
+                let file = source.head(path, usize::MAX).map_err(unreadable)?;
+                Jpeg2000::read(file.as_slice(), limits)?
+            }
+        };
+        let shape = vec![jp2.height.into(), jp2.width.into(), jp2.bands.into()];
+        let (dtype, axes) = (dtype_of(jp2.number), Some(Axes::yxc()));
+        return Ok(Start { dtype, shape, axes, geo: Some(jp2.geo), is_jpeg: false });
+    }
     check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");
     let most = if packed { usize::MAX } else { Npy::HEAD_BYTES };
@@ -133,6 +150,15 @@ pub(crate) fn is_tiff(path: &str) -> bool {
     let extension = stem_and_extension(path).1;
     extension.eq_ignore_ascii_case("tif") || extension.eq_ignore_ascii_case("tiff")
 }
+
+/// Whether a file's name is that of JPEG 2000.
+pub(crate) fn is_jpeg_2000_name(path: &str) -> bool {
+    let extension = stem_and_extension(path).1;
+    JPEG_2000.iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// Extensions of JPEG 2000, in lower case.
+const JPEG_2000: [&str; 3] = ["jp2", "j2k", "j2c"];
 
 pub(crate) fn dtype_of(number: Number) -> Dtype {
     match number {
@@ -167,6 +193,19 @@ pub(crate) fn values(
     limits: &Limits,
     pages: Pages,
 ) -> Result<ArrayValues, Fault> {
+    if is_jpeg_2000(file) {
+        let jp2 = Jpeg2000::read(file, limits)?;
+        let found: [u64; 3] = [jp2.height.into(), jp2.width.into(), jp2.bands.into()];
+        let same = shape == found.as_slice() || (jp2.bands == 1 && shape == &found[..2]);
+        let number = dtype_of(jp2.number);
+        if !same || number != dtype {
+            return Err(other_array(number, &found, dtype, shape));
+        }
+        let bytes = found.iter().try_fold(number.size_bytes(), |n, side| n.checked_mul(*side));
+        check_bytes(bytes.unwrap_or(u64::MAX))?;
+        let values = jp2.decode(file)?;
+        return Ok(ArrayValues { values, geo: Some(jp2.geo), valid: None });
+    }
     if !is_tiff_file(file) {
         let values = npy(&unpacked(file)?, dtype, shape)?;
         return Ok(ArrayValues { values, geo: None, valid: None });
@@ -188,11 +227,24 @@ pub(crate) fn values(
     Ok(ArrayValues { values, geo: Some(tiff.geo), valid })
 }
 
+/// The numbers that are decoded at the same time, with much memory for each; `None` for formats
+/// that take little.
+pub(crate) fn numbers_at_once(file: &[u8], limits: &Limits) -> Result<Option<u64>, Fault> {
+    if !is_jpeg_2000(file) {
+        return Ok(None);
+    }
+    let Jpeg2000 { width, height, bands, .. } = Jpeg2000::read(file, limits)?;
+    Ok(Some(u64::from(width) * u64::from(height) * u64::from(bands)))
+}
+
 /// A mask: columns and rows, and the numbers.
 pub(crate) type Mask = ((u32, u32), Vec<u8>);
 
 /// The location of a file on the Earth, if it is a TIFF.
 pub(crate) fn geo(file: &[u8], limits: &Limits, pages: Pages) -> Result<Option<Geo>, Fault> {
+    if is_jpeg_2000(file) {
+        return Ok(Some(Jpeg2000::read(file, limits)?.geo));
+    }
     let tiff = is_tiff_file(file).then(|| Tiff::read_pages(file, limits, pages)).transpose()?;
     Ok(tiff.map(|tiff| tiff.geo))
 }
@@ -217,6 +269,9 @@ pub(crate) fn mask(
     let size = if is_tiff_file(file) {
         let tiff = Tiff::read_pages(file, limits, pages)?;
         (tiff.width, tiff.height)
+    } else if is_jpeg_2000(file) {
+        let jp2 = Jpeg2000::read(file, limits)?;
+        (jp2.width, jp2.height)
     } else if let Some(npy) = header(file)? {
         let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
         side(1).zip(side(0)).unwrap_or_default()

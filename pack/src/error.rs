@@ -644,7 +644,9 @@ impl Fault {
 impl From<gular_codec::Error> for Fault {
     fn from(error: gular_codec::Error) -> Self {
         let remedy = match error {
-            gular_codec::Error::TooLarge { .. } => Remedy::AllowMorePixels,
+            gular_codec::Error::TooLarge { .. } | gular_codec::Error::ManyNumbers { .. } => {
+                Remedy::AllowMorePixels
+            }
             gular_codec::Error::Memory { .. } => Remedy::UseLessMemory,
             gular_codec::Error::Pages { .. } => Remedy::ChoosePages,
             gular_codec::Error::Frames => Remedy::TakeFirstFrame,

@@ -24,11 +24,14 @@ pub(crate) const PICTURES: [(&str, Format); 7] = [
 pub(crate) const BECOME_PNG: [&str; 7] = ["bmp", "dib", "gif", "pbm", "pgm", "ppm", "pnm"];
 
 /// Extensions and media types of arrays.
-pub(crate) const ARRAYS: [(&str, &str); 4] = [
+pub(crate) const ARRAYS: [(&str, &str); 7] = [
     ("npy", "application/x-npy"),
     ("npz", "application/x-npz"),
     ("tif", "image/tiff"),
     ("tiff", "image/tiff"),
+    ("jp2", "image/jp2"),
+    ("j2k", "image/j2k"),
+    ("j2c", "image/j2k"),
 ];
 
 /// Extensions, in lower case, of images that are not packed as pictures. Other loaders may read

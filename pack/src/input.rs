@@ -240,7 +240,13 @@ impl<'a> InputReader<'a> {
         let memory = mem::take(&mut self.file);
         let file = read_file(source, record.key.as_str(), record.bytes, memory)?;
         let mut file = self.as_picture(file)?;
-        let _held = self.decodes().then(|| self.held(&file)).transpose()?;
+        let _held = match self.inputs {
+            Inputs::Arrays => {
+                let numbers = array::numbers_at_once(&file, &self.limits)?;
+                numbers.map(|numbers| self.pixels.take(numbers))
+            }
+            _ => self.decodes().then(|| self.held(&file)).transpose()?,
+        };
         let flaw = self.check(&file)?;
         let image = self.of_file(&file)?;
         let source = self.source_digests.then(|| Digest::of(&file));

@@ -12,6 +12,7 @@ use gular_codec::tiff::{Chunks, Geo, Number, Pages, Positioned, Tiff};
 use gular_codec::{Limits, Rect};
 
 use crate::TileOptions;
+use crate::array::is_jpeg_2000_name;
 use crate::error::Fault;
 use crate::grid::Grid;
 use crate::input::{check_bytes, read_file};
@@ -231,6 +232,10 @@ impl Scenes {
             let reason = "a scene in an archive cannot be cut".to_owned();
             return Err(Fault::new(reason, Some("unpack the archive")));
         };
+        if is_jpeg_2000_name(wanted.path) {
+            let reason = "JPEG 2000 cannot be cut into tiles".to_owned();
+            return Err(Fault::new(reason, Some("convert it: `gdal_translate IN.jp2 OUT.tif`")));
+        }
         let unreadable = |e| Fault::new(format!("cannot be read: {e}"), None);
         let file = File::open(folder.join(wanted.path)).map_err(unreadable)?;
         let found = file.metadata().map_err(unreadable)?.len();

@@ -108,11 +108,11 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let dicom = [&[0; 128][..], b"DICM"].concat();
     for (name, file, bytes, expected) in [
-        ("safe", "X.SAFE/R10m/T33_B02_10m.jp2", &b"\0\0\0\x0cjP  "[..], "JPEG 2000"),
+        ("grib", "X/R10m/T33_B02_10m.grib", &b"GRIB"[..], "GRIB"),
         ("nifti", "a/brain.nii.gz", b"\x1f\x8b", "NIfTI"),
         ("dicom", "a/IM0001", &dicom, "DICOM"),
-        ("hdf", "a/b.h5", b"\x89HDF\r\n\x1a\n", "HDF5"),
-        ("netcdf", "a/b.nc", b"\x89HDF\r\n\x1a\n", "netCDF"),
+        ("hdf", "a/b.hdf", b"\x0e\x03\x13\x01", "HDF4"),
+        ("netcdf", "a/b.nc", b"CDF\x01", "netCDF"),
         ("zarr", "a.zarr/.zgroup", b"{}", "Zarr"),
         ("zarr3", "a.zarr/zarr.json", b"{}", "Zarr"),
     ] {
@@ -132,12 +132,12 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
         }
     }
     // Beside images they are warned of.
-    put(&dir.path().join("safe"), "X.SAFE/ql.jpg", &jpeg(1));
-    put(&dir.path().join("safe"), "X.SAFE/ql.ico", b"BM");
+    put(&dir.path().join("grib"), "X/ql.jpg", &jpeg(1));
+    put(&dir.path().join("grib"), "X/ql.ico", b"BM");
     let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
-    let warnings = run(&dir.path().join("safe"), &dir.path().join("ql"), plan, 1).unwrap().warnings;
+    let warnings = run(&dir.path().join("grib"), &dir.path().join("ql"), plan, 1).unwrap().warnings;
     let [left_out, pictures] = warnings.as_slice() else { panic!("{warnings:?}") };
-    let words = "files left out, since JPEG 2000 is not read: 1 jp2; to pack them, convert them";
+    let words = "files left out, since GRIB is not read: 1 grib; to pack them, convert them";
     assert!(left_out.starts_with(words) && pictures.contains(": 1 ico; "), "{warnings:?}");
     // As files of any kind they are packed.
     let plan =

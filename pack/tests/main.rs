@@ -15,6 +15,7 @@ mod formats;
 mod fractions;
 mod imagefolder;
 mod interrupted;
+mod jpeg2000;
 mod labels;
 mod lists;
 mod mask_colours;

@@ -29,6 +29,20 @@ pub enum Error {
         /// [`Limits::max_pixels`](crate::Limits::max_pixels).
         limit: u64,
     },
+    /// The header declares more numbers than the limit, in several bands. Nothing was allocated.
+    #[error(
+        "the image has {width} x {height} pixels of {bands} bands, more numbers than the limit of {limit}"
+    )]
+    ManyNumbers {
+        /// Declared width in pixels.
+        width: u32,
+        /// Declared height in pixels.
+        height: u32,
+        /// Declared numbers of each pixel.
+        bands: u16,
+        /// [`Limits::max_pixels`](crate::Limits::max_pixels).
+        limit: u64,
+    },
     /// The file ends before the picture does.
     #[error("the {format} is cut short: {detail}")]
     Truncated {
@@ -141,7 +155,12 @@ impl Error {
             Self::UnknownFormat { .. } => {
                 Some("convert the image to JPEG or PNG (it is not enough to rename it)")
             }
-            Self::TooLarge { .. } => Some("if you trust the file, raise the limit of pixels"),
+            Self::TooLarge { .. } | Self::ManyNumbers { .. } => {
+                Some("if you trust the file, raise the limit of pixels")
+            }
+            Self::Unsupported { format: Format::Jpeg2000, .. } => {
+                Some("convert it with GDAL: `gdal_translate IN.jp2 OUT.tif`")
+            }
             Self::Unsupported { .. } => {
                 Some("convert the image to an 8-bit baseline JPEG or a PNG")
             }

@@ -14,6 +14,8 @@ pub enum Format {
     /// Adobe's TIFF 6.0, BigTIFF and GeoTIFF. `sniff` never returns it, since such files hold
     /// numbers rather than a picture: see `tiff`.
     Tiff,
+    /// ISO/IEC 15444-1, in a JP2 file or alone. As TIFF, it holds numbers: see `jpeg2000`.
+    Jpeg2000,
 }
 
 impl Format {
@@ -37,6 +39,7 @@ impl Format {
             Self::Png => "image/png",
             Self::WebP => "image/webp",
             Self::Tiff => "image/tiff",
+            Self::Jpeg2000 => "image/jp2",
         }
     }
 }
@@ -48,6 +51,7 @@ impl fmt::Display for Format {
             Self::Png => "PNG",
             Self::WebP => "WebP",
             Self::Tiff => "TIFF",
+            Self::Jpeg2000 => "JPEG 2000",
         })
     }
 }

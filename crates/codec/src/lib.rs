@@ -32,6 +32,8 @@ mod format;
 mod further;
 mod header;
 mod jpeg;
+#[cfg(feature = "tiff")]
+pub mod jpeg2000;
 mod limits;
 mod orientation;
 mod picture;

@@ -341,7 +341,7 @@ impl Finding {
         let is_array = match extension.as_str() {
             "npy" => true,
             "tif" | "tiff" if self.colours.is_some() => self.tile.is_some(),
-            "tif" | "tiff" => self.arrays || is_mask(name),
+            "tif" | "tiff" | "jp2" | "j2k" | "j2c" => self.arrays || is_mask(name),
             _ => false,
         };
         if is_array {

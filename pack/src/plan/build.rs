@@ -17,7 +17,7 @@ use super::file::Plan;
 use super::fractions::{Sample, Waiting};
 use super::options::{check_boxes, check_options};
 use super::write::{Content, write};
-use crate::array::Start;
+use crate::array::{Start, is_jpeg_2000_name};
 use crate::beside::Beside;
 use crate::error::{BadInput, BadInputs, Fault, Remedy, counted};
 use crate::key_list::KeyList;
@@ -231,7 +231,7 @@ impl<'a> PlanBuilder<'a> {
         tile: &TileOptions,
         read: Extra,
     ) -> Result<(), Error> {
-        if start.geo.is_none() {
+        if start.geo.is_none() || is_jpeg_2000_name(key.as_str()) {
             let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
             return Err(Error::setting(&["tile"], text));
         }
