@@ -197,6 +197,23 @@ fn is_file_name(column: Option<&String>) -> bool {
 }
 
 /// The hint for an error of packing, adopting, converting or exporting.
+fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
+    use gular_pack::DatasetFault as F;
+    match fault {
+        F::Packed { .. } => {
+            "save the values themselves, in Python: `xarray.open_dataset(\"IN.nc\").to_netcdf(\"OUT.nc\", encoding={\"NAME\": {\"dtype\": \"float32\", \"scale_factor\": None, \"add_offset\": None}})`"
+        }
+        F::NotAClass { .. } => {
+            "name the dataset with the labels with `--label-column`, or pack without: `--labels none`"
+        }
+        F::Labels { .. } => "give a file in which each row of the one belongs to that of the other",
+        F::Twice { .. } | F::Differ { .. } => {
+            "pack the files one at a time, or name the split of each in its name, such as `train.h5`"
+        }
+        _ => "if h5py reads the file, write it again: `h5repack -f GZIP=4 IN.h5 OUT.h5`",
+    }
+}
+
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
@@ -294,6 +311,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::PixelFile { .. } => {
             "fetch the file again; if it has another format, unpack or convert it first"
         }
+        E::Datasets { fault, .. } => return Some(of_datasets(fault).to_owned()),
         E::NoLabels { .. } => {
             "put the file of labels there, or pack without labels: `--labels none`"
         }

@@ -653,6 +653,9 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         dataset: None,
         labels: match is_table {
             true => pack_labels::of_rows(args)?,
+            false if inputs != Inputs::Bytes && gular_pack::has_datasets(src) => {
+                pack_labels::of_datasets(args)?
+            }
             false => pack_labels::of_images(args)?,
         },
         unlabelled: args.unlabelled,

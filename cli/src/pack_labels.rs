@@ -63,6 +63,14 @@ pub(crate) fn of_rows(args: &PackArgs) -> Result<Labels, Failure> {
     }
 }
 
+/// Returns where the labels are if images are rows of datasets.
+pub(crate) fn of_datasets(args: &PackArgs) -> Result<Labels, Failure> {
+    match (args.labels.as_slice(), args.label_column.as_deref()) {
+        ([LabelsArg::Path], Some(name)) => Ok(Labels::Column(label_column(Some(name)))),
+        _ => of_images(args),
+    }
+}
+
 /// Returns where the labels of images are.
 pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
     let files: Vec<PathBuf> = args.labels.iter().filter_map(LabelsArg::table).collect();

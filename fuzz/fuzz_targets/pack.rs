@@ -20,7 +20,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let _ = pattern.read("train/great_dane_1.2.jpg");
     }
     // The choices of old inputs keep their meaning.
-    let kind = if *choice >= 254 { *choice } else { choice % 8 };
+    let kind = if *choice >= 253 { *choice } else { choice % 8 };
     let (source, plan) = match kind {
         254 | 255 => {
             fs::create_dir(at("rows")).expect("a folder");
@@ -32,6 +32,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 fs::write(at("rows").join(name), rest).expect("a file");
             }
             (at("rows"), PlanOptions { labels, ..plain })
+        }
+        253 => {
+            fs::write(at("a.h5"), rest).expect("a file");
+            (at("a.h5"), plain)
         }
         // Arrays of an archive are read when the plan is made.
         0 | 1 => {

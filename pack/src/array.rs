@@ -102,6 +102,10 @@ pub(crate) fn start(
     pages: Pages,
 ) -> Result<Start, Fault> {
     let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
+    if let Source::Datasets(rows) = source {
+        let missing = || Fault::new("there is no such row".to_owned(), None);
+        return rows.start(path).ok_or_else(missing);
+    }
     if is_tiff(path) {
         let tiff = match source {
             Source::Folder(folder) => {
@@ -113,7 +117,9 @@ pub(crate) fn start(
                 let file = source.head(path, usize::MAX).map_err(unreadable)?;
                 Tiff::read_pages(file.as_slice(), limits, pages)?
             }
-            Source::Pixels(_) => return Err(Fault::new("it is a row of a table".to_owned(), None)),
+            Source::Pixels(_) | Source::Datasets(_) => {
+                return Err(Fault::new("it is a row of a table".to_owned(), None));
+            }
         };
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
         let (dtype, is_jpeg) = (dtype_of(tiff.number), tiff.is_jpeg());

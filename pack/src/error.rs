@@ -6,7 +6,7 @@ use std::io;
 use gular_bundle::{Digest, FieldName};
 use gular_files::Size;
 
-use crate::{ArchiveLimit, LayoutError, Outside, Part};
+use crate::{ArchiveLimit, DatasetFault, LayoutError, Outside, Part};
 
 /// Why bundles could not be packed, adopted, converted or derived.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +168,15 @@ pub enum Error {
         content: &'static str,
         /// What is wrong.
         reason: String,
+    },
+    /// A file of datasets that cannot be read, or not as the rows of samples.
+    #[error("`{path}` cannot be packed: {fault}")]
+    Datasets {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        #[source]
+        fault: Box<DatasetFault>,
     },
     /// A file of images without its file of labels.
     #[error("the images in `{images}` have no labels: `{missing}` is missing beside it")]
@@ -761,6 +770,10 @@ impl Error {
     /// Settings that make no sense, or not together.
     pub(crate) fn setting(names: &'static [&'static str], text: impl Into<String>) -> Self {
         Self::Setting { names, text: text.into() }
+    }
+
+    pub(crate) fn datasets(path: &std::path::Path, fault: DatasetFault) -> Self {
+        Self::Datasets { path: path.display().to_string(), fault: Box::new(fault) }
     }
 
     pub(crate) fn io(

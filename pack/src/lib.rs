@@ -79,4 +79,6 @@ pub use packing::{PackOptions, Progress, pack};
 pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
-pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns, PixelFiles};
+pub use source::{
+    ArchiveLimit, ArchiveLimits, DatasetFault, PixelColumns, PixelFiles, has_datasets,
+};

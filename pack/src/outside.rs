@@ -27,16 +27,16 @@ pub const OUTSIDE: [Outside; 7] = [
     Outside {
         name: "netCDF",
         endings: &["nc", "nc4", "cdf"],
-        // Version 4 is HDF5 within.
+        // Version 4 is HDF5 within, which is read outside of archives.
         magic: &[(0, b"CDF\x01"), (0, b"CDF\x02"), (0, b"CDF\x05"), (0, b"\x89HDF\r\n\x1a\n")],
-        convert: "in Python: `np.save(\"OUT.npy\", xarray.open_dataset(\"IN.nc\")[\"NAME\"].values)`, or `gdal_translate NETCDF:IN.nc:NAME OUT.tif`",
+        convert: "`nccopy -k nc4 IN.nc OUT.nc` makes netCDF-4, whose rows are packed from a folder with such files alone; of a map, `gdal_translate NETCDF:IN.nc:NAME OUT.tif`, or in Python: `np.save(\"OUT.npy\", xarray.open_dataset(\"IN.nc\")[\"NAME\"].values)`",
         source: "docs.unidata.ucar.edu/netcdf-c, \"File formats\"; gdal.org/drivers/raster/netcdf.html",
     },
     Outside {
         name: "HDF5",
         endings: &["h5", "hdf5", "he5"],
         magic: &[(0, b"\x89HDF\r\n\x1a\n")],
-        convert: "`h5repack -f NONE -l CONTI IN.h5 OUT.h5`, then `gular adopt OUT.h5`, or in Python: `np.save(\"OUT.npy\", h5py.File(\"IN.h5\")[\"NAME\"][:])`",
+        convert: "put the files alone into a folder, unpacked, and give that: the rows of their datasets are packed; or in Python: `np.save(\"OUT.npy\", h5py.File(\"IN.h5\")[\"NAME\"][:])`",
         source: "HDF5 File Format Specification 3.0; support.hdfgroup.org, h5repack",
     },
     Outside {

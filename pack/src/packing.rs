@@ -22,7 +22,7 @@ use crate::payload::PayloadRecipe;
 use crate::pixel_budget::PixelBudget;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
-use crate::source::{PixelRows, Source};
+use crate::source::{PixelRows, Source, with_roles};
 use crate::{
     Align, CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Pages, Part,
     PlanOptions, scan,
@@ -96,9 +96,12 @@ pub(crate) fn with_known(
     source: &Path,
     options: &PackOptions,
 ) -> Result<Option<PackOptions>, Error> {
-    let plan = match of_known(source, &options.plan)? {
+    let plan = match with_roles(source, &options.plan)? {
         Some(plan) => Some(plan),
-        None => of_imagefolder(source, &options.plan)?,
+        None => match of_known(source, &options.plan)? {
+            Some(plan) => Some(plan),
+            None => of_imagefolder(source, &options.plan)?,
+        },
     };
     Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
 }
@@ -230,6 +233,11 @@ fn run(
     let done = out.finished(&run_id, shards.clone(), options.plan.on_error)?;
     let resumed_shards = done.len() as u64;
     check_space(out, &plan, shards.clone(), &done)?;
+    if let Source::Datasets(rows) = source
+        && done.len() < shards.len()
+    {
+        rows.unpack_images(&options.plan, cancel)?;
+    }
     for shard in done.keys().filter_map(|number| plan.shards.get(*number)) {
         progress(Progress::Packed(shard.samples, shard.bytes));
     }
@@ -327,6 +335,18 @@ pub(crate) fn make_plan(
         }
         table_classes = Some(rows.classes().to_vec());
         builder.labelled = rows.labelled();
+    }
+    match (source, &options.labels) {
+        (Source::Datasets(rows), Labels::Column(_)) => {
+            table_classes = rows.read_labels(options)?;
+            builder.labelled = table_classes.is_some();
+        }
+        (Source::Folder(_) | Source::Archive(_), Labels::Column(_)) => {
+            let text =
+                "a column of labels can only be given for a table of pixels, or a file of datasets";
+            return Err(Error::setting(&["label_column", "labels"], text));
+        }
+        _ => {}
     }
     let mut unpacked = None;
     if let Labels::Table(tables) = &options.labels {

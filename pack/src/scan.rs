@@ -121,6 +121,14 @@ pub(crate) fn scan(
             walk.scan.split_words = rows.split_words().clone();
             walk.scan.ignored = rows.ignored().clone();
         }
+        Source::Datasets(rows) => {
+            rows.files(&mut |name, size| walk.file(&path.join(name), size))?;
+            if !rows.unused().is_empty() {
+                let names = named(rows.unused().iter());
+                let text = format!("datasets that are not packed: {names}");
+                walk.scan.doubts.push(Doubt::new(text, Vec::new()));
+            }
+        }
     }
     if let Some(error) = walk.bad.into_error() {
         return Err(error);
@@ -351,7 +359,7 @@ pub(crate) fn one_folder(source: &Source, options: &PlanOptions) -> Result<Strin
     let around = match source {
         Source::Folder(folder) => around_folders(folder, options),
         Source::Archive(archive) => around_members(archive, options)?,
-        Source::Pixels(_) => None,
+        Source::Pixels(_) | Source::Datasets(_) => None,
     };
     let around = around.unwrap_or_default();
     let split = around.iter().position(|name| split_like(name).is_some());

@@ -8,6 +8,7 @@ mod axes;
 mod boxes;
 mod cards;
 mod convert;
+mod datasets;
 mod derive;
 mod duplicates;
 mod fields;

@@ -139,6 +139,12 @@ impl<'a> PlanBuilder<'a> {
             let (label, split) = rows.label_and_split(key.as_str());
             return self.add(key, bytes, Some(label), split);
         }
+        if let Source::Datasets(rows) = source
+            && self.labelled
+        {
+            self.depths.look(&self.options, source, key.as_str(), bytes);
+            return self.add(key, bytes, rows.label(key.as_str()), None);
+        }
         if let Some(files) = &mut self.stack_files {
             return files.add(key, bytes);
         }

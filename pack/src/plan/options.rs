@@ -24,7 +24,9 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), Error> {
     }
     let of_rows = matches!(options.inputs, Inputs::Pixels { .. });
     let by_column = matches!(options.labels, Labels::Column(_));
-    if by_column != of_rows && (by_column || options.labels != Labels::None) {
+    // Rows of datasets are arrays.
+    let of_datasets = by_column && options.inputs == Inputs::Arrays;
+    if by_column != of_rows && !of_datasets && (by_column || options.labels != Labels::None) {
         let text = match of_rows {
             true => {
                 "the labels of a table of pixels must be in a column of the same table, or be left out"

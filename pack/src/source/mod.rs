@@ -6,10 +6,12 @@
 //! .tar ─ headers, walked once ────────────▶ members, each by a positional read
 //! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
 //! archives in an archive without images ─ in a .tar in place, of a .zip unpacked once ─▶ as these
+//! .h5 .nc ─ see `datasets` ─────────────────▶ rows of datasets, as .npy files
 //! .csv, MNIST, CIFAR ─ see `pixels` ────────▶ rows, each by a positional read
 //! ```
 
 mod archive;
+mod datasets;
 mod limits;
 mod members;
 mod nested;
@@ -28,6 +30,8 @@ use rustix::buffer::spare_capacity;
 
 pub(crate) use archive::Archive;
 use archive::Opening;
+pub use datasets::{DatasetFault, has_datasets};
+pub(crate) use datasets::{DatasetRows, with_roles};
 pub use limits::{ArchiveLimit, ArchiveLimits};
 pub use pixels::{PixelColumns, PixelFiles};
 pub(crate) use pixels::{PixelRows, first_members, pixel_files};
@@ -41,6 +45,7 @@ pub(crate) enum Source {
     Folder(PathBuf),
     Archive(Archive),
     Pixels(PixelRows),
+    Datasets(DatasetRows),
 }
 
 impl Source {
@@ -53,6 +58,9 @@ impl Source {
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
         let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
+        if let Some(rows) = DatasetRows::open(path, options, temp)? {
+            return Ok(Self::Datasets(rows));
+        }
         if metadata.is_dir() {
             return Ok(Self::Folder(path.to_owned()));
         }
@@ -77,6 +85,7 @@ impl Source {
             Self::Folder(path) => path,
             Self::Archive(archive) => archive.path(),
             Self::Pixels(rows) => rows.path(),
+            Self::Datasets(rows) => rows.path(),
         }
     }
 
@@ -114,6 +123,11 @@ impl Source {
                 Ok((found, len))
             }
             Self::Pixels(_) => Err(is_row()),
+            Self::Datasets(rows) => {
+                let found = rows.read(key)?;
+                let len = found.len() as u64;
+                Ok((found, len))
+            }
         }
     }
 
@@ -130,6 +144,7 @@ impl Source {
                 });
             }
             Self::Pixels(rows) => return rows.files(each),
+            Self::Datasets(rows) => return rows.files(each),
             Self::Folder(folder) => folder,
         };
         walk(folder, &mut |path| {
@@ -160,6 +175,11 @@ impl Source {
                 Ok(bytes)
             }
             Self::Pixels(_) => Err(is_row()),
+            Self::Datasets(rows) => {
+                let mut bytes = rows.read(key)?;
+                bytes.truncate(most);
+                Ok(bytes)
+            }
         }
     }
 
@@ -169,7 +189,7 @@ impl Source {
         match self {
             Self::Folder(folder) => File::open(folder.join(key))?.read_exact(&mut start)?,
             Self::Archive(archive) => archive.read_start(key, &mut start)?,
-            Self::Pixels(_) => return Err(is_row()),
+            Self::Pixels(_) | Self::Datasets(_) => return Err(is_row()),
         }
         Ok(start)
     }

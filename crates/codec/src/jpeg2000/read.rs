@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hayro_jpeg2000::{DecodeSettings, DecoderContext, Image};
+use hayro_jpeg2000::{ComponentData, DecodeSettings, DecoderContext, Image};
 
 use super::boxes::{Parts, parts};
 use super::gml;
@@ -100,7 +100,7 @@ impl Jpeg2000 {
         let image = Image::new(stream, &settings).map_err(of_decoder)?;
         let mut context = DecoderContext::default();
         let decoded = image.decode(&mut context).map_err(of_decoder)?;
-        let planes: Vec<&[f32]> = decoded.components().iter().map(|c| c.samples()).collect();
+        let planes: Vec<&[f32]> = decoded.components().iter().map(ComponentData::samples).collect();
         let pixels = usize::try_from(u64::from(self.width) * u64::from(self.height));
         let pixels = pixels.map_err(|_| corrupt("it has too many pixels"))?;
         let is_whole = planes.len() == usize::from(self.bands)

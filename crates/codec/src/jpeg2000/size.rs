@@ -50,7 +50,7 @@ impl Size {
         let [depth, ..] = *sizes.first().ok_or_else(|| corrupt("it has no bands"))?;
         let tiles = |side: u32, tile: u32| (tile > 0).then(|| u64::from(side.div_ceil(tile)));
         let tiles = tiles(right, tile_width).zip(tiles(bottom, tile_height));
-        if !tiles.is_some_and(|(across, down)| across.saturating_mul(down) <= MOST_TILES) {
+        if tiles.is_none_or(|(across, down)| across.saturating_mul(down) > MOST_TILES) {
             return Err(corrupt("it has more tiles than can be numbered"));
         }
         if sizes.iter().any(|[_, across, down]| (*across, *down) != (1, 1)) {

@@ -1,0 +1,300 @@
+//! The datasets of one file.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use gular_bundle::{Axes, Dtype};
+use hdf5_reader::filters::FilterRegistry;
+use hdf5_reader::group::Group;
+use hdf5_reader::{Dataset, FileStorage, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem};
+
+use super::lzf;
+use super::netcdf::{self, Dimension, Meaning};
+use super::number::{Bytes, dtype_of};
+use crate::input::MOST_BYTES;
+
+/// Most groups and datasets of a file.
+const MOST_OBJECTS: usize = 10_000;
+/// Deepest group.
+const MOST_LEVELS: usize = 16;
+/// Decoded bytes of the largest chunk that is read, and of all chunks that are kept. h5py makes
+/// chunks of at most 1 MiB by itself.
+const MOST_CHUNK: usize = 256 << 20;
+const KEPT_CHUNKS: usize = 64 << 20;
+/// Bytes of rows that are read at a time, if the chunks allow it.
+const BLOCK: u64 = 8 << 20;
+
+/// Numbers of filters that are registered with the HDF Group.
+const LZF: u16 = 32_000;
+const ZSTD: u16 = 32_015;
+
+/// Why a file of datasets cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DatasetFault {
+    /// The file, or the dataset, is damaged or uses what is not read.
+    #[error("{0}")]
+    Format(#[from] Box<hdf5_reader::error::Error>),
+    /// More groups and datasets than are looked at.
+    #[error("it has more than {MOST_OBJECTS} groups and datasets")]
+    ManyObjects,
+    /// A dataset whose numbers are not those that are meant.
+    #[error(
+        "the numbers of `{dataset}` are not the values themselves: it has the attribute `{attribute}`"
+    )]
+    Packed {
+        /// The dataset.
+        dataset: String,
+        /// The attribute.
+        attribute: &'static str,
+    },
+    /// A row that is larger than a value may be.
+    #[error("a row of `{dataset}` has {bytes} bytes, and a value may have at most {MOST_BYTES}")]
+    LargeRow {
+        /// The dataset.
+        dataset: String,
+        /// The bytes of a row.
+        bytes: u64,
+    },
+    /// A dataset that another file of the same split also has.
+    #[error("it and `{other}` both have a dataset `{dataset}` for the same split")]
+    Twice {
+        /// The dataset.
+        dataset: String,
+        /// The other file.
+        other: String,
+    },
+    /// Datasets of one name that differ.
+    #[error("its dataset `{dataset}` has rows of {found}, and that of `{other}` of {expected}")]
+    Differ {
+        /// The dataset.
+        dataset: String,
+        /// Type, shape and meaning here.
+        found: String,
+        /// The other file.
+        other: String,
+        /// Those in the other file.
+        expected: String,
+    },
+    /// Labels that are not those of the images.
+    #[error("`{dataset}` has {found} labels, and there are {expected} images")]
+    Labels {
+        /// The dataset of labels.
+        dataset: String,
+        /// Its rows.
+        found: u64,
+        /// The rows of the image.
+        expected: u64,
+    },
+    /// A label that is not a class.
+    #[error(
+        "row {row} of `{dataset}` is not a class: expected an integer of at least -1, or one 1 among zeros"
+    )]
+    NotAClass {
+        /// The dataset of labels.
+        dataset: String,
+        /// The row.
+        row: u64,
+    },
+}
+
+impl From<hdf5_reader::error::Error> for DatasetFault {
+    fn from(error: hdf5_reader::error::Error) -> Self {
+        Self::Format(Box::new(error))
+    }
+}
+
+/// What the rows of a dataset are.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RowKind {
+    pub(super) dtype: Dtype,
+    pub(super) shape: Vec<u64>,
+    pub(super) axes: Option<Axes>,
+    pub(super) nodata: Option<f64>,
+}
+
+impl RowKind {
+    pub(super) fn bytes(&self) -> Option<u64> {
+        self.shape.iter().try_fold(self.dtype.size_bytes(), |n, side| n.checked_mul(*side))
+    }
+
+    /// Whether a row has at least two axes that hold something.
+    pub(super) fn is_image(&self) -> bool {
+        self.shape.len() >= 2 && self.shape.iter().filter(|n| **n > 1).count() >= 2
+    }
+
+    pub(super) fn is_one(&self) -> bool {
+        self.shape.iter().all(|n| *n == 1)
+    }
+}
+
+/// A dataset of numbers with at least one axis, along which its rows are.
+pub(super) struct Found {
+    /// Its path, without the first slash.
+    pub(super) name: String,
+    pub(super) dataset: Dataset,
+    pub(super) n: u64,
+    pub(super) kind: RowKind,
+    /// Why its numbers are not the values that are meant.
+    pub(super) packed: Option<&'static str>,
+    /// Its dimensions, if the file names them.
+    pub(super) dimensions: Vec<Dimension>,
+    pub(super) is_scale: bool,
+    /// Whether it stands for a dimension without values.
+    pub(super) is_bare: bool,
+}
+
+impl std::fmt::Debug for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, n, kind, .. } = self;
+        f.debug_struct("Found").field("name", name).field("n", n).field("kind", kind).finish()
+    }
+}
+
+/// The datasets of a file, and the names of those without rows of numbers.
+pub(super) struct Contents {
+    pub(super) found: Vec<Found>,
+    pub(super) others: Vec<String>,
+}
+
+/// Finds the datasets of a file.
+pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
+    let storage = FileStorage::open(path)?;
+    let options = OpenOptions::default()
+        .with_max_chunk_bytes(MOST_CHUNK)
+        .with_chunk_cache_bytes(KEPT_CHUNKS)
+        .with_max_object_header_bytes(16 << 20)
+        .with_filter_registry(filters());
+    let file = Hdf5File::from_storage_with_options(Arc::new(storage), options)?;
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<(String, Group, usize)> = vec![(String::new(), file.root_group()?, 0)];
+    while let Some((path, group, level)) = open.pop() {
+        // Links may lead back to a group.
+        if level > MOST_LEVELS || !seen.insert(group.address()) {
+            continue;
+        }
+        let (groups, names) = group.member_names()?;
+        for name in names {
+            let dataset = group.dataset(&name);
+            let name = format!("{path}{name}");
+            match dataset.map(|dataset| look(&name, dataset)) {
+                Ok(Some(one)) => found.push(one),
+                Ok(None) | Err(_) => others.push(name),
+            }
+            if found.len() + others.len() + seen.len() > MOST_OBJECTS {
+                return Err(DatasetFault::ManyObjects);
+            }
+        }
+        for name in groups {
+            // What a link names may be in another file.
+            if let Ok(below) = group.group(&name) {
+                open.push((format!("{path}{name}/"), below, level + 1));
+            }
+        }
+        if open.len() > MOST_OBJECTS {
+            return Err(DatasetFault::ManyObjects);
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    others.sort();
+    name_dimensions(&mut found);
+    Ok(Contents { found, others })
+}
+
+/// A dataset of rows of numbers, before the names of its dimensions are known.
+fn look(name: &str, dataset: Dataset) -> Option<Found> {
+    let [n, shape @ ..] = dataset.shape() else { return None };
+    let (n, shape) = (*n, shape.to_vec());
+    let dtype = dtype_of(dataset.dtype(), &dataset.raw_datatype().ok()?)?;
+    let Meaning { nodata, packed } = Meaning::of(&dataset);
+    let is_scale = netcdf::is_scale(&dataset);
+    let scale = |address| Dimension { address, name: String::new() };
+    let dimensions = netcdf::scales_of(&dataset).unwrap_or_default().into_iter().map(scale);
+    let dimensions = dimensions.collect();
+    let kind = RowKind { dtype, shape, axes: None, nodata };
+    let name = name.to_owned();
+    let is_bare = netcdf::is_bare_dimension(&dataset);
+    Some(Found { name, dataset, n, kind, packed, dimensions, is_scale, is_bare })
+}
+
+/// Fills in the names of dimensions, which are those of their scales.
+fn name_dimensions(found: &mut [Found]) {
+    let scales = found.iter().filter(|one| one.is_scale);
+    let scales: Vec<(u64, String)> =
+        scales.map(|one| (one.dataset.address(), one.name.clone())).collect();
+    for one in found {
+        for dimension in &mut one.dimensions {
+            let scale = scales.iter().find(|(address, _)| *address == dimension.address);
+            dimension.name = scale.map(|(_, name)| name.clone()).unwrap_or_default();
+        }
+        if let Some((_, of_row)) = one.dimensions.split_first() {
+            one.kind.axes = netcdf::axes(of_row);
+        }
+    }
+}
+
+/// The filters of HDF5 itself, and those that h5py and netCDF-4 add.
+fn filters() -> FilterRegistry {
+    let damaged = |name: &str| {
+        hdf5_reader::error::Error::DecompressionError(format!("a chunk of {name} is damaged"))
+    };
+    let mut filters = FilterRegistry::new();
+    filters.register(
+        LZF,
+        Box::new(move |_, packed, _| lzf::decode(packed, MOST_CHUNK).ok_or_else(|| damaged("LZF"))),
+    );
+    filters.register(
+        ZSTD,
+        Box::new(move |_, packed, _| {
+            let mut plain = Vec::new();
+            let read = zstd::Decoder::new(packed).and_then(|decoder| {
+                // One byte more is read, to notice a chunk that is longer than any may be.
+                let limited = std::io::Read::take(decoder, MOST_CHUNK as u64 + 1);
+                std::io::Read::read_to_end(&mut { limited }, &mut plain)
+            });
+            let is_whole = read.is_ok() && plain.len() <= MOST_CHUNK;
+            is_whole.then_some(plain).ok_or_else(|| damaged("Zstandard"))
+        }),
+    );
+    filters
+}
+
+impl Found {
+    /// The number of rows that are read at a time: as many as a chunk has, if these are not too
+    /// many.
+    pub(super) fn rows_per_block(&self) -> u64 {
+        let row = self.kind.bytes().unwrap_or(u64::MAX).max(1);
+        let of_chunk = self.dataset.chunks().and_then(|chunks| chunks.first().copied());
+        let of_chunk = u64::from(of_chunk.unwrap_or(1).max(1));
+        let most = (BLOCK / row).max(1);
+        match most / of_chunk {
+            0 if of_chunk.saturating_mul(row) <= KEPT_CHUNKS as u64 => of_chunk,
+            0 => most,
+            n => n * of_chunk,
+        }
+    }
+
+    /// The numbers of some rows, little-endian.
+    pub(super) fn rows(&self, start: u64, n: u64) -> Result<Vec<u8>, DatasetFault> {
+        let mut rows = SliceInfo::all(self.dataset.ndim());
+        if let Some(first) = rows.selections.first_mut() {
+            let end = start.saturating_add(n).min(self.n);
+            *first = SliceInfoElem::Slice { start, end, step: 1 };
+        }
+        match self.kind.dtype.size_bytes() {
+            1 => self.read::<1>(&rows),
+            2 => self.read::<2>(&rows),
+            4 => self.read::<4>(&rows),
+            _ => self.read::<8>(&rows),
+        }
+    }
+
+    fn read<const N: usize>(&self, rows: &SliceInfo) -> Result<Vec<u8>, DatasetFault> {
+        let numbers = self.dataset.read_slice::<Bytes<N>>(rows)?;
+        let mut bytes = Vec::with_capacity(numbers.len().saturating_mul(N));
+        numbers.iter().for_each(|Bytes(number)| bytes.extend_from_slice(number));
+        Ok(bytes)
+    }
+}

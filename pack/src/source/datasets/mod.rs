@@ -1,0 +1,24 @@
+//! HDF5 and netCDF-4 files: a folder of arrays for each dataset.
+//!
+//! ```text
+//! train.h5: sen2 [N, 32, 32, 10], label [N, 17]
+//!   ─▶ train/sen2/0000000.npy … train/label/0000000.npy …   a path for each row; nothing is written
+//!   ─▶ roles: the image, the label, fields                  refused where there are several readings
+//! a dataset that is packed ─ decoded once, in order ─ nameless temporary file ─▶ rows by positional reads
+//! ```
+//!
+//! Rows are packed in any order, and a chunk holds many of them: without the temporary file, each
+//! row would decode a chunk.
+
+mod file;
+mod labels;
+mod lzf;
+mod netcdf;
+mod number;
+mod roles;
+mod rows;
+
+pub use file::DatasetFault;
+pub(crate) use roles::with_roles;
+pub(crate) use rows::DatasetRows;
+pub use rows::has_datasets;

@@ -1,0 +1,242 @@
+//! Which dataset is the image, which has the labels, and which ones are fields.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use gular_bundle::FieldName;
+
+use super::rows::{Column, columns};
+use crate::layout::{Doubt, LayoutError, WayToRead};
+use crate::{Error, FieldFiles, Inputs, LabelColumn, Labels, Pattern, PayloadOptions, PlanOptions};
+
+/// Names of datasets with the classes, in lower case: those of Keras, PatchCamelyon and So2Sat.
+const LABELS: [&str; 7] = ["y", "label", "labels", "target", "targets", "class", "classes"];
+/// Names of datasets with a class for each pixel.
+const MASKS: [&str; 2] = ["mask", "masks"];
+/// Names that a field cannot have.
+const TAKEN: [&str; 4] = ["image", "label", "labels", "data"];
+
+/// The options with the roles of all datasets, if `source` is made of such; those that the user
+/// gives are kept.
+///
+/// # Errors
+/// [`LayoutError::Doubt`] where several datasets may be the image, or have the labels.
+pub(crate) fn with_roles(
+    source: &Path,
+    options: &PlanOptions,
+) -> Result<Option<PlanOptions>, Error> {
+    if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
+        return Ok(None);
+    }
+    let Some((columns, _)) = columns(source)? else { return Ok(None) };
+    if options.tile.is_some() {
+        let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
+        return Err(Error::setting(&["tile"], text));
+    }
+    let mut options = PlanOptions { inputs: Inputs::Arrays, ..options.clone() };
+    if !matches!(options.payload, PayloadOptions::Encoded) {
+        let text = "rows of datasets are stored as they are, as arrays";
+        return Err(Error::setting(&["payload"], text));
+    }
+    let sets = Sets { has_splits: columns.iter().any(|of| !of.prefix.is_empty()), columns };
+    if options.images.is_empty() {
+        options.images = vec![sets.image(source)?];
+    }
+    let images: BTreeSet<String> = sets.matching(&options.images);
+    let has_label = options.images.iter().any(|pattern| pattern.has("label"));
+    let label = match &options.labels {
+        Labels::Path if has_label => None,
+        Labels::Path | Labels::Column(LabelColumn::Find) => {
+            let found = sets.label(source, &images)?;
+            options.labels =
+                found.clone().map_or(Labels::None, |name| Labels::Column(LabelColumn::Named(name)));
+            found
+        }
+        Labels::Column(LabelColumn::None) => {
+            options.labels = Labels::None;
+            None
+        }
+        Labels::Column(LabelColumn::Named(name)) => {
+            let is_known = sets.columns.iter().any(|column| column.name == *name);
+            if !is_known {
+                let text = format!("there is no dataset `{name}` with a row for each image");
+                return Err(Error::setting(&["label_column"], text));
+            }
+            Some(name.clone())
+        }
+        Labels::None | Labels::Table(_) => None,
+    };
+    if options.fields.is_empty() {
+        options.fields = sets.fields(&images, label.as_deref())?;
+    }
+    Ok(Some(options))
+}
+
+/// All datasets of a source.
+struct Sets {
+    columns: Vec<Column>,
+    has_splits: bool,
+}
+
+impl Sets {
+    /// The pattern of the rows of the dataset `name`.
+    fn pattern(&self, name: &str) -> String {
+        let split = if self.has_splits { "{split}/" } else { "" };
+        format!("{split}{name}/{{key}}.npy")
+    }
+
+    fn names(&self, of: impl Fn(&Column) -> bool) -> BTreeSet<&str> {
+        let columns = self.columns.iter().filter(|column| of(column));
+        columns.map(|column| column.name.as_str()).collect()
+    }
+
+    /// The names of datasets whose rows have such paths.
+    fn matching(&self, patterns: &[Pattern]) -> BTreeSet<String> {
+        let fits = |column: &Column| {
+            let path = column.path_of(0);
+            patterns.iter().any(|pattern| !matches!(pattern.read(&path), Ok(None)))
+        };
+        self.names(fits).into_iter().map(str::to_owned).collect()
+    }
+
+    fn image(&self, source: &Path) -> Result<Pattern, Error> {
+        let is_image =
+            |column: &Column| column.found.kind.is_image() && !MASKS.contains(&last(&column.name));
+        let found = self.names(is_image);
+        let doubt = |text: String| {
+            let found = found.iter();
+            let way = |name: &&str| {
+                WayToRead::new(&format!("if the image is `{name}`"), &[&self.pattern(name)])
+            };
+            let shown = source.display();
+            LayoutError::from(Doubt::new(format!("`{shown}` {text}"), found.map(way).collect()))
+        };
+        let name = match found.iter().collect::<Vec<_>>().as_slice() {
+            [] => {
+                let names: Vec<String> = self.columns.iter().map(described).collect();
+                let all = names.join(", ");
+                let text = format!(
+                    "has no dataset whose rows have height and width; its datasets of numbers: {all}"
+                );
+                return Err(doubt(text).into());
+            }
+            [one] => **one,
+            several => {
+                let of_name = |name: &&&str| self.columns.iter().find(|c| c.name == **name);
+                let shown = several.iter().filter_map(of_name).map(described);
+                let all = shown.collect::<Vec<_>>().join(", ");
+                let text = format!("has several datasets that may be the image: {all}");
+                return Err(doubt(text).into());
+            }
+        };
+        Ok(Pattern::parse(&self.pattern(name)).map_err(LayoutError::from)?)
+    }
+
+    /// The dataset with the labels.
+    fn label(&self, source: &Path, images: &BTreeSet<String>) -> Result<Option<String>, Error> {
+        let is_label = |column: &Column| {
+            let kind = &column.found.kind;
+            let is_hot = matches!(kind.shape.as_slice(), [n] if *n > 1);
+            LABELS.contains(&last(&column.name).to_lowercase().as_str())
+                && ((kind.is_one() && kind.dtype.is_integer()) || is_hot)
+                && self.is_beside(column, images)
+        };
+        let found = self.names(is_label);
+        match found.iter().collect::<Vec<_>>().as_slice() {
+            [] => Ok(None),
+            [one] => Ok(Some((**one).to_owned())),
+            several => {
+                let way = |name: &&&str| WayToRead {
+                    label_column: Some((**name).to_owned()),
+                    ..WayToRead::new(&format!("if the labels are in `{name}`"), &[])
+                };
+                let ways = several.iter().map(way).collect();
+                let text = format!("`{}` has several datasets of labels", source.display());
+                Err(LayoutError::from(Doubt::new(text, ways)).into())
+            }
+        }
+    }
+
+    /// Whether each row of a dataset belongs to the image in the same row.
+    fn is_beside(&self, column: &Column, images: &BTreeSet<String>) -> bool {
+        let mut of_split = self
+            .columns
+            .iter()
+            .filter(|image| image.prefix == column.prefix && images.contains(&image.name));
+        of_split.any(|image| {
+            let (a, b) = (&column.found, &image.found);
+            let first = |of: &Column| of.found.dimensions.first().map(|d| d.address);
+            // A scale has no list of dimensions: it is one itself.
+            let own = a.is_scale.then(|| a.dataset.address());
+            let same = match (own.or(first(column)), first(image)) {
+                (Some(a), Some(b)) if column.file == image.file => a == b,
+                _ => true,
+            };
+            a.n == b.n && same
+        })
+    }
+
+    /// The other datasets that have a row for each image, as fields.
+    fn fields(
+        &self,
+        images: &BTreeSet<String>,
+        label: Option<&str>,
+    ) -> Result<Vec<FieldFiles>, Error> {
+        let of_images = self.columns.iter().filter(|column| images.contains(&column.name));
+        let splits: BTreeSet<&str> = of_images.map(|column| column.prefix.as_str()).collect();
+        let mut fields: Vec<FieldFiles> = Vec::new();
+        for name in self
+            .names(|column| !images.contains(&column.name) && label != Some(column.name.as_str()))
+        {
+            let is_whole = splits.iter().all(|split| {
+                let is_it = |column: &&Column| column.prefix == *split && column.name == name;
+                let column = self.columns.iter().find(is_it);
+                let usable = |c: &&Column| c.found.packed.is_none() && self.is_beside(c, images);
+                column.filter(usable).is_some()
+            });
+            let Some(field) = field_name(name).filter(|_| is_whole) else { continue };
+            if fields.iter().any(|known| known.name == field) {
+                continue;
+            }
+            let pattern = Pattern::parse(&self.pattern(name)).map_err(LayoutError::from)?;
+            fields.push(FieldFiles { name: field, files: None, pattern: Some(pattern) });
+        }
+        Ok(fields)
+    }
+}
+
+/// The last part of a dataset's path.
+fn last(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+fn described(column: &Column) -> String {
+    let kind = &column.found.kind;
+    format!("`{}` ({:?} {:?})", column.name, kind.dtype, kind.shape)
+}
+
+/// The name of the field that a dataset becomes.
+fn field_name(dataset: &str) -> Option<FieldName> {
+    let name = last(dataset).to_lowercase();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let name = if MASKS.contains(&name.as_str()) { "mask" } else { &name };
+    FieldName::parse(name).filter(|_| !TAKEN.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_called_like_datasets() {
+        let check = |dataset: &str, expected: Option<&str>| {
+            let found = field_name(dataset);
+            assert_eq!(found.as_ref().map(FieldName::as_str), expected, "{dataset}");
+        };
+        check("a/Sen-1", Some("sen_1"));
+        check("masks", Some("mask"));
+        check("label", None);
+        check("0", None);
+    }
+}

@@ -1,0 +1,380 @@
+//! The rows of datasets as files of a folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{BundlePath, npy_header};
+use gular_codec::tiff::Geo;
+
+use super::file::{Contents, DatasetFault, Found, RowKind, datasets};
+use super::labels::LabelRows;
+use crate::array::Start;
+use crate::input::MOST_BYTES;
+use crate::layout::{split_of, split_within};
+use crate::scan::{hidden, stem_and_extension};
+use crate::source::archive::Opening;
+use crate::source::limits::{ArchiveLimit, ArchiveLimits};
+use crate::source::spool::unpack;
+use crate::source::window::Window;
+use crate::{Error, Inputs, LabelColumn, Labels, PlanOptions, formats};
+
+/// How names of such files end, in lower case.
+const ENDINGS: [&str; 6] = ["h5", "hdf5", "he5", "hdf", "nc", "nc4"];
+/// Most files of a folder.
+const MOST_FILES: usize = 1000;
+/// The first bytes of an HDF5 file, or of what follows a block of the user's.
+const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
+
+/// The datasets of a file or of a folder of files.
+#[derive(Debug)]
+pub(crate) struct DatasetRows {
+    path: PathBuf,
+    pub(super) columns: Vec<Column>,
+    /// Datasets that are not packed.
+    unused: Vec<String>,
+    /// The folder for temporary files, if rows may be read.
+    temp: Option<PathBuf>,
+    limits: ArchiveLimits,
+    pub(super) labels: OnceLock<LabelRows>,
+}
+
+/// One dataset of one split.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// The folder of its split with a slash, or nothing.
+    pub(super) prefix: String,
+    /// The dataset's path without that.
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+    pub(super) found: Found,
+    /// Whether its rows are values of samples: those of labels alone are not.
+    has_files: bool,
+    /// The beginning of each row's file.
+    header: Vec<u8>,
+    /// All rows, one after the other; or why they cannot be read.
+    unpacked: OnceLock<Result<Window, String>>,
+}
+
+/// The files of datasets in `path`: itself, or those of a folder that has nothing else to pack.
+pub(super) fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
+    let metadata = fs::metadata(path).ok()?;
+    if metadata.is_file() {
+        return is_hdf5(path).then(|| vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).ok()?.take(MOST_FILES + 1) {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        if hidden(&name) {
+            continue;
+        }
+        let extension = stem_and_extension(&name).1.to_ascii_lowercase();
+        let is_packed = formats::is_image(&extension)
+            || formats::ARRAYS.iter().any(|(known, _)| *known == extension);
+        if entry.path().is_dir() || is_packed {
+            return None;
+        }
+        if ENDINGS.contains(&extension.as_str()) && is_hdf5(&entry.path()) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    (1..=MOST_FILES).contains(&files.len()).then_some(files)
+}
+
+/// Whether `path` is an HDF5 or netCDF-4 file, or a folder of such files, whose datasets are packed.
+#[must_use]
+pub fn has_datasets(path: &Path) -> bool {
+    files_of(path).is_some()
+}
+
+/// Whether a file is HDF5, which netCDF-4 is, too.
+fn is_hdf5(path: &Path) -> bool {
+    let Ok(file) = fs::File::open(path) else { return false };
+    let starts_at = |at: u64| {
+        let mut head = [0; MAGIC.len()];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, at).is_ok() && head == MAGIC
+    };
+    [0, 512, 1024, 2048].into_iter().any(starts_at)
+}
+
+/// Datasets of rows, and the names of others.
+type Columns = (Vec<Column>, Vec<String>);
+
+/// Opens all datasets of `path`, and lists those that have no rows of numbers.
+pub(super) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
+    let Some(files) = files_of(path) else { return Ok(None) };
+    let (mut columns, mut all_others) = (Vec::<Column>::new(), Vec::new());
+    for file in files {
+        let fail = |fault| Error::datasets(&file, fault);
+        let Contents { found, others } = datasets(&file).map_err(fail)?;
+        all_others.extend(others);
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        let split = split_within(&stem);
+        for found in found {
+            let (prefix, name) = match (split, found.name.split_once('/')) {
+                (Some(split), _) => (format!("{split}/"), found.name.clone()),
+                (None, Some((word, rest))) if split_of(word).is_some() => {
+                    (format!("{word}/"), rest.to_owned())
+                }
+                (None, _) => (String::new(), found.name.clone()),
+            };
+            let is_path = |name: &str| !name.contains(['{', '}']) && !hidden(name);
+            let row = format!("{prefix}{name}/0.npy");
+            if found.is_bare || !is_path(&name) || BundlePath::parse(&row).is_err() {
+                all_others.push(name);
+                continue;
+            }
+            let same = |column: &&Column| column.prefix == prefix && column.name == name;
+            if let Some(other) = columns.iter().find(same) {
+                let other = other.file.display().to_string();
+                return Err(fail(DatasetFault::Twice { dataset: name, other }));
+            }
+            let header = npy_header(found.kind.dtype, &found.kind.shape);
+            let (file, unpacked) = (file.clone(), OnceLock::new());
+            columns.push(Column { prefix, name, file, found, has_files: true, header, unpacked });
+        }
+    }
+    Ok(Some((columns, all_others)))
+}
+
+impl DatasetRows {
+    /// Opens the datasets that `options` name; `None` if `path` has none.
+    pub(crate) fn open(
+        path: &Path,
+        options: &PlanOptions,
+        temp: Option<&Path>,
+    ) -> Result<Option<Self>, Error> {
+        if options.inputs != Inputs::Arrays {
+            return Ok(None);
+        }
+        let Some((columns, others)) = columns(path)? else { return Ok(None) };
+        let of_label = |column: &Column| match &options.labels {
+            Labels::Column(LabelColumn::Named(name)) => column.name == *name,
+            _ => false,
+        };
+        let (mut used, mut unused) = (Vec::new(), Vec::new());
+        for mut column in columns {
+            column.has_files = column.is_used(options);
+            match column.has_files || of_label(&column) {
+                true => used.push(column),
+                false => unused.push(column),
+            }
+        }
+        for column in &used {
+            column.check(&options.archive)?;
+        }
+        check_alike(&used)?;
+        let names = unused.into_iter().map(|column| column.name).chain(others);
+        let names: BTreeSet<String> = names.collect();
+        Ok(Some(Self {
+            path: path.to_owned(),
+            columns: used,
+            unused: names.into_iter().collect(),
+            temp: temp.map(Path::to_owned),
+            limits: options.archive,
+            labels: OnceLock::new(),
+        }))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Datasets that are not packed.
+    pub(crate) fn unused(&self) -> &[String] {
+        &self.unused
+    }
+
+    /// Paths and sizes of all rows.
+    pub(crate) fn files(
+        &self,
+        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        for column in self.columns.iter().filter(|column| column.has_files) {
+            for row in 0..column.found.n {
+                each(&column.path_of(row), column.file_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a row is.
+    pub(crate) fn start(&self, key: &str) -> Option<Start> {
+        let (column, _) = self.find(key)?;
+        let RowKind { dtype, shape, axes, nodata } = column.found.kind.clone();
+        let geo = nodata.map(|nodata| Geo { nodata: Some(nodata), ..Geo::default() });
+        Some(Start { dtype, shape, axes, geo, is_jpeg: false })
+    }
+
+    /// A row as an `.npy` file.
+    pub(crate) fn read(&self, key: &str) -> io::Result<Vec<u8>> {
+        let (column, row) = self.find(key).ok_or(io::ErrorKind::NotFound)?;
+        let never = AtomicBool::new(false);
+        let rows = column.unpacked.get_or_init(|| {
+            let rows = column.unpack(self.temp.as_deref(), &self.limits, &never);
+            rows.map_err(|e| e.to_string())
+        });
+        let rows = rows.as_ref().map_err(|e| io::Error::other(e.as_str()))?;
+        let bytes = column.file_bytes() - column.header.len() as u64;
+        let mut file = column.header.clone();
+        file.resize(usize::try_from(column.file_bytes()).unwrap_or(0), 0);
+        let values = file.get_mut(column.header.len()..).unwrap_or_default();
+        rows.read_exact_at(values, row.saturating_mul(bytes))?;
+        Ok(file)
+    }
+
+    /// Decodes the rows of the images, which otherwise the first one of them would wait for.
+    pub(crate) fn unpack_images(
+        &self,
+        options: &PlanOptions,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        for column in self.columns.iter().filter(|column| column.is_image(options)) {
+            let rows = column.unpack(self.temp.as_deref(), &self.limits, cancel)?;
+            column.unpacked.get_or_init(|| Ok(rows));
+        }
+        Ok(())
+    }
+
+    /// The dataset of a row, and the row's number.
+    pub(super) fn find(&self, key: &str) -> Option<(&Column, u64)> {
+        let (path, row) = key.strip_suffix(".npy")?.rsplit_once('/')?;
+        let row: u64 = row.parse().ok()?;
+        let is_path = |column: &&Column| {
+            path.strip_prefix(&column.prefix).is_some_and(|name| name == column.name)
+        };
+        self.columns.iter().find(is_path).filter(|column| row < column.found.n).map(|c| (c, row))
+    }
+}
+
+/// Checks that datasets of one name have rows of one kind in all splits.
+fn check_alike(columns: &[Column]) -> Result<(), Error> {
+    for (at, column) in columns.iter().enumerate() {
+        let before = columns.get(..at).unwrap_or_default();
+        let first = before.iter().find(|other| other.name == column.name);
+        if let Some(first) = first.filter(|first| first.found.kind != column.found.kind) {
+            let text = |kind: &RowKind| {
+                let axes = kind.axes.as_ref().map_or("", |axes| axes.as_str());
+                let nodata = kind.nodata.map(|n| format!(" nodata {n}")).unwrap_or_default();
+                format!("{:?} {:?} {axes}{nodata}", kind.dtype, kind.shape).trim_end().to_owned()
+            };
+            let fault = DatasetFault::Differ {
+                dataset: column.name.clone(),
+                found: text(&column.found.kind),
+                other: first.file.display().to_string(),
+                expected: text(&first.found.kind),
+            };
+            return Err(Error::datasets(&column.file, fault));
+        }
+    }
+    Ok(())
+}
+
+impl Column {
+    /// The path of a row.
+    pub(super) fn path_of(&self, row: u64) -> String {
+        format!("{}{}/{row:07}.npy", self.prefix, self.name)
+    }
+
+    /// Whether it is an image or a field.
+    pub(super) fn is_used(&self, options: &PlanOptions) -> bool {
+        let path = self.path_of(0);
+        let mut of_fields = options.fields.iter().filter_map(|field| field.pattern.as_ref());
+        self.is_image(options) || of_fields.any(|pattern| !matches!(pattern.read(&path), Ok(None)))
+    }
+
+    pub(super) fn is_image(&self, options: &PlanOptions) -> bool {
+        let path = self.path_of(0);
+        options.images.iter().any(|pattern| !matches!(pattern.read(&path), Ok(None)))
+    }
+
+    /// Checks that its values are what is stored, and not more than may be unpacked.
+    fn check(&self, limits: &ArchiveLimits) -> Result<(), Error> {
+        let dataset = self.found.name.clone();
+        if let Some(attribute) = self.found.packed {
+            let fault = DatasetFault::Packed { dataset, attribute };
+            return Err(Error::datasets(&self.file, fault));
+        }
+        let row = self.found.kind.bytes().unwrap_or(u64::MAX);
+        if row > MOST_BYTES {
+            let fault = DatasetFault::LargeRow { dataset, bytes: row };
+            return Err(Error::datasets(&self.file, fault));
+        }
+        let packed = fs::metadata(&self.file).map_err(|e| Error::io("open", &self.file, e))?.len();
+        // Rows without numbers have keys of their own.
+        let all = row.max(1).saturating_mul(self.found.n);
+        let limit = match () {
+            () if all > limits.total_bytes => ArchiveLimit::Total,
+            () if limits.expands_too_far(packed, all) => ArchiveLimit::Ratio,
+            () => return Ok(()),
+        };
+        let reason = format!("its dataset `{dataset}` has {all} bytes, and the file {packed}");
+        Err(Error::Expands { path: self.file.display().to_string(), limit, reason })
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.found.kind.bytes().unwrap_or(0).saturating_add(self.header.len() as u64)
+    }
+
+    /// Decodes all rows into a nameless file.
+    fn unpack(
+        &self,
+        temp: Option<&Path>,
+        limits: &ArchiveLimits,
+        cancel: &AtomicBool,
+    ) -> Result<Window, Error> {
+        let temp = temp.ok_or_else(|| {
+            Error::io("read", &self.file, io::Error::other("there is no folder for its rows"))
+        })?;
+        let packed = fs::metadata(&self.file).map_err(|e| Error::io("open", &self.file, e))?.len();
+        let opening = Opening { limits, temp, cancel };
+        let found = &self.found;
+        let mut rows = Blocks { found, next: 0, block: Vec::new(), at: 0, fault: None };
+        let file = unpack(&self.file, &mut rows, packed, &opening);
+        let file = file.map_err(|e| match rows.fault.take() {
+            Some(fault) => Error::datasets(&self.file, fault),
+            None => e,
+        })?;
+        Window::whole(file).map_err(|e| Error::io("read in", temp, e))
+    }
+}
+
+/// Reads all rows of a dataset, some at a time.
+struct Blocks<'a> {
+    found: &'a Found,
+    /// The next row.
+    next: u64,
+    block: Vec<u8>,
+    /// What has been read of the block.
+    at: usize,
+    /// Why no more rows can be read.
+    fault: Option<DatasetFault>,
+}
+
+impl Read for Blocks<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.len() {
+            if self.next >= self.found.n || self.found.kind.bytes() == Some(0) {
+                return Ok(0);
+            }
+            let n = self.found.rows_per_block();
+            self.block = self.found.rows(self.next, n).map_err(|fault| {
+                let error = io::Error::other(fault.to_string());
+                self.fault = Some(fault);
+                error
+            })?;
+            self.next = self.next.saturating_add(n);
+            self.at = 0;
+        }
+        let rest = self.block.get(self.at..).unwrap_or_default();
+        let n = rest.len().min(buffer.len());
+        buffer.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        self.at += n;
+        Ok(n)
+    }
+}

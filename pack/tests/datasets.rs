@@ -1,0 +1,184 @@
+//! HDF5 and netCDF-4 files, whose rows are samples. `data/make.py` wrote them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Nodata, Split};
+use gular_pack::{
+    ArchiveLimits, DatasetFault, Error, Inputs, LabelColumn, Labels, LayoutError, PackReport,
+    PlanOptions, TileOptions,
+};
+
+use crate::support::{run, samples};
+
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// Row `i` of the files.
+fn row(i: usize, n: usize) -> impl Iterator<Item = u8> {
+    (0..n).map(move |j| u8::try_from((7 * i + j) % 251).unwrap())
+}
+
+fn images(pattern: &str) -> PlanOptions {
+    PlanOptions { images: vec![pattern.parse().unwrap()], ..PlanOptions::default() }
+}
+
+fn fault(error: Error) -> Option<DatasetFault> {
+    match error {
+        Error::Datasets { fault, .. } => Some(*fault),
+        _ => None,
+    }
+}
+
+fn pack(source: &str, plan: PlanOptions) -> (Result<PackReport, Error>, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let report = run(&data(source), &dir.path().join("out"), plan, 2);
+    (report, dir)
+}
+
+#[test]
+fn a_file_for_each_split_and_part_needs_no_option() {
+    let (report, dir) = pack("splits", PlanOptions::default());
+    let report = report.unwrap();
+    assert_eq!(report.images, ["{split}/x/{key}.npy"]);
+    assert_eq!(report.axes.as_deref(), Some("yxc"));
+    let (bundle, found) = samples(&dir.path().join("out"));
+    assert_eq!((found.len(), bundle.manifest().classes.len()), (13, 3));
+    for (split, folder, n) in [(Split::Train, "train", 9), (Split::Val, "val", 4)] {
+        for i in 0..n {
+            let (of, values) = &found[&format!("{folder}/x/{i:07}.npy")];
+            assert_eq!((*of, &values[0]), (split, &row(i, 90).collect::<Vec<u8>>()));
+            assert_eq!(values[1], (i as i64 % 3).to_le_bytes());
+        }
+    }
+    // The same command again finds the same bundle.
+    let again = run(&data("splits"), &dir.path().join("out"), PlanOptions::default(), 1).unwrap();
+    assert!(again.already_done);
+}
+
+#[test]
+fn several_images_are_asked_about_and_the_others_become_fields() {
+    let error = pack("several.h5", PlanOptions::default()).0.unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = &error else { panic!("{error:?}") };
+    let ways: Vec<_> = doubt.readings.iter().map(|way| way.images.join(" ")).collect();
+    assert_eq!(ways, ["sen1/{key}.npy", "sen2/{key}.npy"]);
+    let (report, dir) = pack("several.h5", images("sen2/{key}.npy"));
+    let report = report.unwrap();
+    assert_eq!(
+        (report.fields, report.on_image),
+        (vec!["sen1".to_owned()], vec!["sen1".to_owned()])
+    );
+    let left_out = report.doubts.iter().map(|doubt| doubt.text.as_str()).collect::<Vec<_>>();
+    assert_eq!(left_out, ["datasets that are not packed: `name`"]);
+    let (bundle, found) = samples(&dir.path().join("out"));
+    let kind = FieldKind::Fixed { dtype: Dtype::U16, shape: vec![4, 4, 3] };
+    assert_eq!(bundle.manifest().fields[0].kind, kind);
+    for (i, label) in [0_i64, 1, 2, 2, 1, 0].into_iter().enumerate() {
+        let (_, values) = &found[&format!("sen2/{i:07}.npy")];
+        let sen2: Vec<u8> = row(i, 48).flat_map(|n| u16::from(n).to_le_bytes()).collect();
+        let sen1: Vec<u8> = row(i, 32).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+        assert_eq!(*values, [sen2, label.to_le_bytes().to_vec(), sen1]);
+    }
+}
+
+#[test]
+fn every_layout_and_filter_gives_the_same_numbers() {
+    for name in ["gzip", "lzf", "szip", "fletcher", "offset", "growing", "big_endian", "part"] {
+        let plan = PlanOptions { labels: Labels::None, ..images(&format!("{name}/{{key}}.npy")) };
+        let (report, dir) = pack("filters.h5", plan);
+        let report = report.unwrap();
+        assert_eq!(report.fields.len(), 7, "{:?}", report.fields);
+        assert!(report.doubts.iter().any(|doubt| doubt.text.ends_with("`nbit`")), "{report:?}");
+        let (_, found) = samples(&dir.path().join("out"));
+        assert_eq!(found.len(), 7);
+        for (i, (key, (_, values))) in found.iter().enumerate() {
+            let is_filled = name == "part" && i >= 4;
+            let whole = row(i, 48).map(|n| if is_filled { 9 } else { u16::from(n) });
+            let whole: Vec<u8> = whole.flat_map(u16::to_le_bytes).collect();
+            assert_eq!(values[0], whole, "{key}");
+        }
+    }
+}
+
+#[test]
+fn dimensions_of_netcdf_give_axes_and_say_what_belongs_to_rows() {
+    let (report, dir) = pack("era.nc", images("t2m/{key}.npy"));
+    let report = report.unwrap();
+    // `lat` has as many values as there are times.
+    assert_eq!(report.fields, ["time"]);
+    let (bundle, found) = samples(&dir.path().join("out"));
+    let image = &bundle.manifest().fields[0];
+    assert_eq!(image.nodata.as_ref().map(Nodata::value), Some(-999.0));
+    assert_eq!(image.axes.as_ref().map(Axes::as_str), Some("yx"));
+    let (_, values) = &found["t2m/0000003.npy"];
+    let expected: Vec<u8> = row(3, 20).flat_map(|n| f32::from(n).to_le_bytes()).collect();
+    assert_eq!(*values, [expected, 3_f64.to_le_bytes().to_vec()]);
+    let error = pack("era.nc", images("packed/{key}.npy")).0.unwrap_err();
+    let Some(DatasetFault::Packed { attribute, .. }) = fault(error) else { panic!() };
+    assert_eq!(attribute, "scale_factor");
+}
+
+#[test]
+fn labels_are_chosen_or_left_out() {
+    let named = |name: &str| PlanOptions {
+        labels: Labels::Column(LabelColumn::Named(name.to_owned())),
+        ..images("sen2/{key}.npy")
+    };
+    let error = pack("several.h5", named("none_such")).0.unwrap_err();
+    assert!(error.to_string().contains("there is no dataset `none_such`"), "{error}");
+    // Its rows have several numbers that are not 0.
+    let error = pack("several.h5", named("sen1")).0.unwrap_err();
+    assert!(matches!(fault(error), Some(DatasetFault::NotAClass { row: 0, .. })));
+    let plan = PlanOptions { labels: Labels::None, ..images("sen2/{key}.npy") };
+    let (report, dir) = pack("several.h5", plan);
+    report.unwrap();
+    assert!(samples(&dir.path().join("out")).0.manifest().classes.is_empty());
+    // Of a folder of arrays there is no dataset to take.
+    let arrays = tempfile::tempdir().unwrap();
+    fs::write(arrays.path().join("a.npy"), b"").unwrap();
+    let plan = PlanOptions { inputs: Inputs::Arrays, images: Vec::new(), ..named("y") };
+    let error = run(arrays.path(), &dir.path().join("x"), plan, 1).unwrap_err();
+    assert!(matches!(error, Error::Setting { .. }), "{error:?}");
+}
+
+#[test]
+fn what_rows_cannot_be_is_refused() {
+    let check = |plan: PlanOptions, words: &str| {
+        let error = pack("splits", plan).0.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let tile = Some(TileOptions { size: 4, overlap: 0, min_valid: 0.0 });
+    check(PlanOptions { tile, inputs: Inputs::Arrays, ..PlanOptions::default() }, "only TIFF");
+    let axes = [(FieldName::image(), Some(Axes::cyx()))].into_iter().collect();
+    let cyx = PlanOptions { axes, ..PlanOptions::default() };
+    assert_eq!(pack("splits", cyx).0.unwrap().axes.as_deref(), Some("cyx"));
+    let archive = ArchiveLimits { total_bytes: 800, ..ArchiveLimits::default() };
+    check(PlanOptions { archive, ..PlanOptions::default() }, "has 810 bytes");
+    // Files of one name for one split.
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["train_1.h5", "train_2.h5"] {
+        fs::copy(data("several.h5"), dir.path().join(name)).unwrap();
+    }
+    let plan = images("{split}/sen2/{key}.npy");
+    let error = run(dir.path(), &dir.path().join("../out"), plan, 1).unwrap_err();
+    assert!(matches!(fault(error), Some(DatasetFault::Twice { .. })));
+}
+
+#[test]
+fn damaged_files_are_refused_without_a_panic() {
+    let whole = fs::read(data("filters.h5")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.h5");
+    for (i, at) in (8..whole.len()).step_by(1999).enumerate() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (i % 8);
+        if i % 5 == 0 {
+            bytes.truncate(at);
+        }
+        fs::write(&path, bytes).unwrap();
+        let plan = PlanOptions { labels: Labels::None, ..images("gzip/{key}.npy") };
+        // Whether a change is noticed depends on what it is in.
+        drop(run(&path, &dir.path().join(format!("out{i}")), plan, 1));
+    }
+}
