@@ -94,6 +94,37 @@ pub(crate) fn decode(
     })
 }
 
+/// Decodes a whole picture into `out`, with three or four samples for each pixel, if it has this
+/// size; returns its size.
+#[cfg(feature = "tiff")]
+pub(crate) fn samples(
+    bytes: &[u8],
+    size: (u32, u32),
+    samples: usize,
+    limits: &Limits,
+    out: &mut [u8],
+) -> Result<(u32, u32), Error> {
+    guarded(|| {
+        let mut decoder = open(bytes)?;
+        let most = limits.max_pixels.saturating_mul(16).saturating_add(64 << 20);
+        decoder.set_memory_limit(usize::try_from(most).unwrap_or(usize::MAX));
+        if decoder.dimensions() != size {
+            return Ok(decoder.dimensions());
+        }
+        let stored = if decoder.has_alpha() { 4 } else { CHANNELS };
+        let mut whole = Vec::new();
+        let whole = grow(&mut whole, byte_len(size.0, size.1, stored)?)?;
+        decoder.read_image(whole).map_err(|cause| error(&cause))?;
+        for (pixel, from) in out.chunks_exact_mut(samples).zip(whole.chunks_exact(stored)) {
+            // Without alpha, all is opaque.
+            for (at, sample) in pixel.iter_mut().enumerate() {
+                *sample = from.get(at).copied().unwrap_or(u8::MAX);
+            }
+        }
+        Ok(size)
+    })
+}
+
 fn open(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>, Error> {
     WebPDecoder::new(Cursor::new(bytes)).map_err(|cause| error(&cause))
 }

@@ -6,6 +6,7 @@ use gular_codec::{
     Error, Limits, Rect,
     tiff::{Chunks, Geo, GeoTiffWriter, Number, Packing, Pages, Tiff},
 };
+use image_webp::{ColorType, WebPEncoder};
 
 /// The kind of file that [`write`] makes.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +59,20 @@ fn pack(kind: &TiffKind, chunk: &[u8]) -> Vec<u8> {
             weezl::encode::Encoder::with_tiff_size_switch(order, 8).encode(chunk).unwrap()
         }
         50_000 => zstd::encode_all(chunk, 1).unwrap(),
+        34_925 => {
+            let mut out = liblzma::write::XzEncoder::new(Vec::new(), 1);
+            out.write_all(chunk).unwrap();
+            out.finish().unwrap()
+        }
+        50_001 => {
+            let width = if kind.tiled { 16 } else { SIZE.0 };
+            let rows = chunk.len() / (width as usize * kind.bands);
+            let color = if kind.bands == 4 { ColorType::Rgba8 } else { ColorType::Rgb8 };
+            let mut out = Vec::new();
+            let encoder = WebPEncoder::new(&mut out);
+            encoder.encode(chunk, width, u32::try_from(rows).unwrap(), color).unwrap();
+            out
+        }
         32_773 => chunk.chunks(100).flat_map(|c| [&[c.len() as u8 - 1][..], c].concat()).collect(),
         _ => chunk.to_vec(),
     }
@@ -215,7 +230,7 @@ fn every_kind_of_file_gives_its_numbers() {
         Number::F32,
         Number::F64,
     ] {
-        for compression in [1, 5, 8, 32_773, 50_000] {
+        for compression in [1, 5, 8, 32_773, 34_925, 50_000] {
             for bits in 0..16_u8 {
                 let bit = |i: u8| bits >> i & 1 == 1;
                 let float = matches!(number, Number::F32 | Number::F64);
@@ -244,7 +259,7 @@ fn every_kind_of_file_gives_its_numbers() {
             }
         }
     }
-    assert_eq!(n, 9 * 5 * 16);
+    assert_eq!(n, 9 * 6 * 16);
 }
 
 #[test]
@@ -402,13 +417,39 @@ fn declared_sizes_are_checked_before_memory_is_asked_for() {
 }
 
 #[test]
+fn chunks_of_webp_have_three_or_four_samples() {
+    for (bands, tiled) in [(3, false), (3, true), (4, false), (4, true)] {
+        let kind = TiffKind { bands, tiled, compression: 50_001, ..PLAIN };
+        let kind = TiffKind { number: Number::U8, ..kind };
+        let pixels = pixels(&kind);
+        let file = write(&kind, &pixels);
+        let (_, found) = read(&file, None).unwrap_or_else(|e| panic!("{kind:?}: {e}"));
+        assert_eq!(found, pixels, "{kind:?}");
+        for at in (0..file.len()).step_by(19) {
+            let mut mutant = file.clone();
+            mutant[at] ^= 0x41;
+            let _ = read(&mutant, None);
+        }
+    }
+    let two = TiffKind { number: Number::U8, bands: 2, compression: 50_001, ..PLAIN };
+    let file = write(&TiffKind { compression: 1, ..two }, &pixels(&two));
+    let mut webp = file.clone();
+    // The tag of the compression, and its value.
+    let at = (0..file.len()).rev().find(|at| file[*at..].starts_with(&[3, 1, 3, 0])).unwrap();
+    webp[at + 8..at + 10].copy_from_slice(&50_001_u16.to_le_bytes());
+    let error = read(&webp, None).unwrap_err().to_string();
+    assert!(error.contains("WebP of 2 samples of 8 bits"), "{error}");
+}
+
+#[test]
 fn damage_is_an_error_and_never_a_panic() {
     let mut random = 1_u64;
     let mut next = || {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33) as usize
     };
-    for (compression, tiled) in [(1, true), (5, false), (8, true), (32_773, false), (50_000, true)]
+    for (compression, tiled) in
+        [(1, true), (5, false), (8, true), (32_773, false), (34_925, false), (50_000, true)]
     {
         let kind = TiffKind {
             compression,

@@ -2,7 +2,7 @@
 
 use super::directory::corrupt;
 use super::outside;
-use crate::{Error, Format, JpegBackend, Rect, jpeg};
+use crate::{Error, Format, JpegBackend, Limits, Rect, jpeg, webp};
 
 /// How chunks are compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +12,9 @@ pub(super) enum Compression {
     Deflate,
     PackBits,
     Zstd,
+    Lzma,
+    /// Pictures of three or four samples.
+    WebP,
     Jpeg {
         /// The beginning of every chunk's stream, up to its own tables and scans.
         start: Vec<u8>,
@@ -32,6 +35,9 @@ impl Compression {
             8 | 32_946 => Ok(Self::Deflate),
             32_773 => Ok(Self::PackBits),
             50_000 => Ok(Self::Zstd),
+            34_925 => Ok(Self::Lzma),
+            50_001 if bits == 8 && matches!(samples, 3 | 4) => Ok(Self::WebP),
+            50_001 => Err(outside::other(format!("WebP of {samples} samples of {bits} bits"))),
             7 => jpeg_start(photometric, samples, bits, tables),
             _ => Err(outside::compression(kind)),
         }
@@ -39,7 +45,7 @@ impl Compression {
 
     /// Returns whether the packed samples may be differences.
     pub(super) fn has_predictor(&self) -> bool {
-        matches!(self, Self::Lzw | Self::Deflate | Self::Zstd)
+        matches!(self, Self::Lzw | Self::Deflate | Self::Zstd | Self::Lzma)
     }
 
     /// Fills `out` with the samples of a chunk of `size` = (columns, rows).
@@ -66,6 +72,13 @@ impl Compression {
                 decoder.window_log_max(27).map_err(|e| corrupt(e.to_string()))?;
                 read_all(&mut decoder, out)?;
             }
+            Self::Lzma => {
+                // Each chunk is an xz stream, whose dictionary takes the memory that it says.
+                let stream = liblzma::stream::Stream::new_stream_decoder(LZMA_MEMORY, 0)
+                    .map_err(|e| corrupt(format!("a chunk cannot be decompressed: {e}")))?;
+                read_all(&mut liblzma::bufread::XzDecoder::new_stream(packed, stream), out)?;
+            }
+            Self::WebP => webp_chunk(packed, size, out)?,
             Self::Lzw => {
                 let order = weezl::BitOrder::Msb;
                 let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(order, 8);
@@ -96,6 +109,9 @@ impl Compression {
         Ok(())
     }
 }
+
+/// Memory for decompressing a chunk of LZMA: the dictionaries of `xz -9` have 64 MiB.
+const LZMA_MEMORY: u64 = 128 << 20;
 
 fn inflate(packed: &[u8], out: &mut [u8]) -> Result<(), Error> {
     use fdeflate::DecompressionError as Fault;
@@ -201,6 +217,21 @@ fn jpeg_chunk(start: &[u8], packed: &[u8], size: (u32, u32), out: &mut [u8]) -> 
             out.copy_from_slice(rgb.ok_or_else(|| corrupt("a chunk of JPEG is too short"))?);
         }
         _ => out.iter_mut().zip(rgb.as_chunks().0).for_each(|(grey, [red, _, _])| *grey = *red),
+    }
+    Ok(())
+}
+
+fn webp_chunk(packed: &[u8], size: (u32, u32), out: &mut [u8]) -> Result<(), Error> {
+    let in_chunk = |e: Error| corrupt(format!("a chunk of WebP: {e}"));
+    let pixels = size.0 as usize * size.1 as usize;
+    let samples = out.len() / pixels.max(1);
+    let limits = Limits { max_pixels: pixels as u64 };
+    let found = webp::samples(packed, size, samples, &limits, out).map_err(in_chunk)?;
+    if found != size {
+        return Err(corrupt(format!(
+            "a chunk of WebP is {} x {}, expected {} x {}",
+            found.0, found.1, size.0, size.1
+        )));
     }
     Ok(())
 }
