@@ -410,7 +410,7 @@ fn declared_sizes_are_checked_before_memory_is_asked_for() {
     check(&[(277, 60_000)], "number of bands");
     check(&[(258, 7)], "unsigned integers of 7 bits");
     check(&[(339, 6)], "complex numbers");
-    check(&[(259, 34_887)], "LERC (34887)");
+    check(&[(259, 50_002)], "JPEG XL (50002)");
     check(&[(259, 99)], "an unknown method (99)");
     check(&[(284, 3)], "planar configuration");
     check(&[(322, 0)], "width of tiles");
@@ -488,4 +488,33 @@ fn a_mask_is_searched_for_in_a_bounded_number_of_directories() {
     }
     // Without the offset of a next directory, at the end of a file.
     assert_eq!(read(&file[..next], None).unwrap().1, pixels(&PLAIN));
+}
+
+#[test]
+fn lerc_gives_the_numbers_of_gdal() {
+    let number = |i: usize| (911 * i % 1021) as f64 / 4.0;
+    for (file, bands, of) in [
+        (
+            &include_bytes!("fixtures/lerc-nan.tif")[..],
+            3,
+            (|i, number| {
+                let number = if i % 7 == 0 { f32::NAN } else { number as f32 };
+                number.to_le_bytes().to_vec()
+            }) as fn(usize, f64) -> Vec<u8>,
+        ),
+        (include_bytes!("fixtures/lerc-deflate.tif"), 2, |_, number| number.to_le_bytes().to_vec()),
+        (include_bytes!("fixtures/lerc-zstd.tif"), 4, |_, number| vec![number as u8]),
+    ] {
+        let (tiff, found) = read(file, None).unwrap();
+        assert_eq!((tiff.width, tiff.height, tiff.bands), (23, 20, bands));
+        let n = 20 * 23 * usize::from(bands);
+        let expected: Vec<u8> = (0..n).flat_map(|i| of(i, number(i))).collect();
+        assert!(found == expected, "{bands}");
+        for at in (0..file.len()).step_by(5) {
+            let mut mutant = file.to_vec();
+            mutant[at] ^= 0x41;
+            let _ = read(&mutant, None);
+            let _ = read(&file[..at], None);
+        }
+    }
 }

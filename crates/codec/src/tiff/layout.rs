@@ -101,7 +101,18 @@ impl Tiff {
         let tables = of.bytes(347)?.unwrap_or_default();
         let samples = bands / planes;
         let kind = of.integer(259)?.unwrap_or(1);
-        let compression = unpack::Compression::new(kind, photometric, samples, bits, &tables)?;
+        let parameters = of.integers(50_674)?.unwrap_or_default();
+        let compression = unpack::Compression::new(
+            (kind, &parameters),
+            photometric,
+            samples,
+            (bits, number),
+            &tables,
+        )?;
+        // Its numbers have an order of their own.
+        if matches!(compression, unpack::Compression::Lerc(_)) && of.order == ByteOrder::Big {
+            return Err(outside::other("LERC in a big-endian file"));
+        }
         // With other compressions, libtiff ignores the predictor.
         let predictor = match compression.has_predictor() {
             true => of.integer(317)?.unwrap_or(1),

@@ -20,6 +20,7 @@ mod crs;
 mod directory;
 mod geo;
 mod layout;
+mod lerc;
 mod outside;
 mod page_words;
 mod pages;

@@ -1,7 +1,8 @@
 //! Unpacks the bytes of a chunk to its samples.
 
 use super::directory::corrupt;
-use super::outside;
+use super::lerc::Lerc;
+use super::{Number, outside};
 use crate::{Error, Format, JpegBackend, Limits, Rect, jpeg, webp};
 
 /// How chunks are compressed.
@@ -13,6 +14,7 @@ pub(super) enum Compression {
     PackBits,
     Zstd,
     Lzma,
+    Lerc(Lerc),
     /// Pictures of three or four samples.
     WebP,
     Jpeg {
@@ -23,10 +25,10 @@ pub(super) enum Compression {
 
 impl Compression {
     pub(super) fn new(
-        kind: u64,
+        (kind, parameters): (u64, &[u64]),
         photometric: u64,
         samples: u16,
-        bits: u64,
+        (bits, number): (u64, Number),
         tables: &[u8],
     ) -> Result<Self, Error> {
         match kind {
@@ -35,6 +37,9 @@ impl Compression {
             8 | 32_946 => Ok(Self::Deflate),
             32_773 => Ok(Self::PackBits),
             50_000 => Ok(Self::Zstd),
+            34_887 if bits == number.bytes() as u64 * 8 => {
+                Lerc::new(parameters, number, samples).map(Self::Lerc)
+            }
             34_925 => Ok(Self::Lzma),
             50_001 if bits == 8 && matches!(samples, 3 | 4) => Ok(Self::WebP),
             50_001 => Err(outside::other(format!("WebP of {samples} samples of {bits} bits"))),
@@ -78,6 +83,7 @@ impl Compression {
                     .map_err(|e| corrupt(format!("a chunk cannot be decompressed: {e}")))?;
                 read_all(&mut liblzma::bufread::XzDecoder::new_stream(packed, stream), out)?;
             }
+            Self::Lerc(lerc) => lerc.unpack(packed, size, out)?,
             Self::WebP => webp_chunk(packed, size, out)?,
             Self::Lzw => {
                 let order = weezl::BitOrder::Msb;
