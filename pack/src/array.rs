@@ -127,17 +127,7 @@ pub(crate) fn start(
         return Ok(Start { dtype, shape, axes, geo: Some(tiff.geo), is_jpeg });
     }
     if is_jpeg_2000_name(path) {
-        let jp2 = match source {
-            Source::Folder(folder) => {
-                let file = File::open(folder.join(path)).map_err(unreadable)?;
-                Jpeg2000::read(&file, limits)?
-            }
-            _ => {
-                check_bytes(bytes)?;
-                let file = source.head(path, usize::MAX).map_err(unreadable)?;
-                Jpeg2000::read(file.as_slice(), limits)?
-            }
-        };
+        let jp2 = jpeg_2000(source, path, bytes, *limits)?;
         let shape = vec![jp2.height.into(), jp2.width.into(), jp2.bands.into()];
         let (dtype, axes) = (dtype_of(jp2.number), Some(Axes::yxc()));
         return Ok(Start { dtype, shape, axes, geo: Some(jp2.geo), is_jpeg: false });
@@ -149,6 +139,23 @@ pub(crate) fn start(
     let npy = header(&unpacked(&file)?)?
         .ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))?;
     Ok(Start { dtype: npy.dtype, shape: npy.shape, axes: None, geo: None, is_jpeg: false })
+}
+
+/// The header of a JPEG 2000 file, which has `bytes` bytes.
+pub(crate) fn jpeg_2000(
+    source: &Source,
+    path: &str,
+    bytes: u64,
+    limits: Limits,
+) -> Result<Jpeg2000, Fault> {
+    let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
+    if let Source::Folder(folder) = source {
+        let file = File::open(folder.join(path)).map_err(unreadable)?;
+        return Ok(Jpeg2000::read(&file, &limits)?);
+    }
+    check_bytes(bytes)?;
+    let file = source.head(path, usize::MAX).map_err(unreadable)?;
+    Ok(Jpeg2000::read(file.as_slice(), &limits)?)
 }
 
 /// Whether a file's name is that of a TIFF.

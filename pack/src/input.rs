@@ -8,7 +8,7 @@ use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
-use crate::array::{self, ArrayValues};
+use crate::array::{self, ArrayValues, is_jpeg_2000_name};
 use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
 use crate::formats::becomes_png;
@@ -315,6 +315,11 @@ impl<'a> InputReader<'a> {
         let tile = corner.zip(tile).map(|(corner, tile)| (corner, tile.size, tile.min_valid));
         let (bands, n_dates) = (self.plan.recipe.bands_of_files(), self.plan.recipe.n_dates());
         let wanted = StackWindow { source, stack, tile, bands, n_dates };
+        // JPEG 2000 takes much memory for each number, one file after the other.
+        let decodes = stack.parts.iter().any(|part| is_jpeg_2000_name(&part.path));
+        let (width, height) = self.plan.recipe.size().unwrap_or_default();
+        let pixels = u64::from(width) * u64::from(height);
+        let _held = decodes.then(|| self.pixels.take(pixels));
         let window = stack::read(&mut self.scenes, wanted)?;
         self.of_window(window, tile.map(|(corner, ..)| corner))
     }

@@ -178,6 +178,11 @@ impl Scenes {
         Ok(&self.open[at].tiff)
     }
 
+    /// The limits of what is decoded.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Keeps so many files open, if that is not too many.
     pub(crate) fn keep_open(&mut self, files: usize) {
         self.most_open = self.most_open.max(files.min(MOST_OF_A_SAMPLE));

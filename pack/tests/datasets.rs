@@ -148,7 +148,7 @@ fn what_rows_cannot_be_is_refused() {
         let error = pack("splits", plan).0.unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     };
-    let tile = Some(TileOptions { size: 4, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 4, overlap: 0, min_valid: 0.0, block: None });
     check(PlanOptions { tile, inputs: Inputs::Arrays, ..PlanOptions::default() }, "only TIFF");
     let axes = [(FieldName::image(), Some(Axes::cyx()))].into_iter().collect();
     let cyx = PlanOptions { axes, ..PlanOptions::default() };

@@ -53,7 +53,7 @@ fn only_tiff_is_cut_into_tiles() {
     let source = dir.path().join("in");
     fs::create_dir(&source).unwrap();
     fs::copy(file("tiled.jp2"), source.join("a.jp2")).unwrap();
-    let tile = Some(TileOptions { size: 32, overlap: 0, min_valid: 0.0 });
+    let tile = Some(TileOptions { size: 32, overlap: 0, min_valid: 0.0, block: None });
     let error = run(&source, &dir.path().join("out"), PlanOptions { tile, ..arrays() }, 1);
     assert!(error.unwrap_err().to_string().contains("`a.jp2` is not a TIFF"));
 }

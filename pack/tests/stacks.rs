@@ -289,3 +289,26 @@ fn a_few_arrays_of_another_size_are_named_or_left_out() {
     assert_eq!((report.samples, report.skipped), (3, 2));
     assert_eq!(fields[0].as_fixed(), Some((Dtype::U16, &[4, 4, 1][..])));
 }
+
+#[test]
+fn bands_in_jpeg_2000_are_joined_and_not_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let jp2 = include_bytes!("data/tiled.jp2");
+    for band in ["B02", "B03"] {
+        put(dir.path(), &format!("a/IMG_DATA/T32_{band}_10m.jp2"), jp2);
+    }
+    let alone = by("{*}/IMG_DATA/{key}_{band:B02}_10m.jp2");
+    let (_, fields, one) = packed(dir.path(), alone).unwrap();
+    let (dtype, shape) = fields[0].as_fixed().unwrap();
+    let both = by("{*}/IMG_DATA/{key}_{band}_10m.jp2");
+    let (_, fields, two) = packed(dir.path(), both.clone()).unwrap();
+    assert_eq!(fields[0].as_fixed(), Some((dtype, &[shape[0], shape[1], 2][..])));
+    assert_eq!(two[0].0, "T32");
+    let bytes = dtype.size_bytes() as usize;
+    let twice: Vec<u8> =
+        one[0].1[0].chunks(bytes).flat_map(|number| [number, number].concat()).collect();
+    assert_eq!(two[0].1[0], twice);
+    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None };
+    let error = packed(dir.path(), PlanOptions { tile: Some(tile), ..both }).unwrap_err();
+    assert!(error.to_string().contains("only TIFF can be cut into tiles"), "{error}");
+}

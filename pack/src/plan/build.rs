@@ -168,7 +168,8 @@ impl<'a> PlanBuilder<'a> {
             self.options;
         let limits = Limits { max_pixels };
         let bands = files.bands();
-        let join = StackOptions { limits, pages, align, bands: &bands };
+        let tiled = tile.is_some();
+        let join = StackOptions { limits, pages, align, bands: &bands, tiled };
         let dir = self.dir.clone();
         let io = |e| Error::io("sort in", &dir, e);
         let mut stacks = Sorter::new(&self.dir, memory_bytes / 4);

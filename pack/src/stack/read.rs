@@ -3,14 +3,16 @@
 use std::mem;
 
 use gular_codec::Rect;
-use gular_codec::tiff::{Geo, Number};
+use gular_codec::jpeg2000::Jpeg2000;
+use gular_codec::tiff::{Geo, Number, Pages};
 
 use super::resample::{Coarse, bilinear};
 use super::{Stack, StackFile};
+use crate::array::{self, is_jpeg_2000_name};
 use crate::error::Fault;
 use crate::grid::Grid;
-use crate::input::check_bytes;
-use crate::scenes::{Scenes, Wanted, Window, inside, n_valid, padded};
+use crate::input::{check_bytes, read_file};
+use crate::scenes::{Pixels, Scenes, Wanted, Window, inside, n_valid, padded};
 use crate::source::Source;
 
 /// The part of a sample that is wanted.
@@ -46,7 +48,7 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
     let n_frames = n_dates.max(stack.n_frames());
     scenes.keep_open(stack.parts.len());
     if tile.is_none() {
-        for part in &stack.parts {
+        for part in stack.parts.iter().filter(|part| !is_jpeg_2000_name(&part.path)) {
             scenes.load(&file(source, part))?;
         }
     }
@@ -120,21 +122,39 @@ fn file<'a>(source: &'a Source, part: &'a StackFile) -> Wanted<'a> {
     Wanted { source, number, path, bytes: *bytes, corner, side, min_valid, beyond }
 }
 
+/// What the header of a file says.
+struct Header {
+    size: (u32, u32),
+    number: Number,
+    bands: usize,
+    geo: Geo,
+}
+
+fn header(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<Header, Fault> {
+    if is_jpeg_2000_name(wanted.path) {
+        let Jpeg2000 { width, height, number, bands, geo, .. } =
+            array::jpeg_2000(wanted.source, wanted.path, wanted.bytes, scenes.limits())?;
+        return Ok(Header { size: (width, height), number, bands: bands.into(), geo });
+    }
+    let tiff = scenes.tiff(wanted)?;
+    let (size, number, bands) = ((tiff.width, tiff.height), tiff.number, tiff.bands.into());
+    Ok(Header { size, number, bands, geo: tiff.geo.clone() })
+}
+
 /// Looks at the headers again: files may have been changed since the plan was made.
 fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<Common, Fault> {
     let mut common: Option<Common> = None;
     for part in &stack.parts {
-        let tiff = scenes.tiff(&file(source, part))?;
-        let (size, number, bands) = ((tiff.width, tiff.height), tiff.number, tiff.bands.into());
+        let Header { size, number, bands, geo } = header(scenes, &file(source, part))?;
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
-        let nodata = tiff.geo.nodata.and_then(|nodata| number.encode(nodata));
+        let nodata = geo.nodata.and_then(|nodata| number.encode(nodata));
         match &mut common {
             Some(of) if (of.number, of.bands) != (number, bands) => {
                 let reason = format!("its file `{}` was changed during the run", part.path);
                 return Err(Fault::new(reason, None));
             }
             Some(of) if pixels(of.size) >= pixels(size) => {}
-            _ => common = Some(Common { geo: tiff.geo.clone(), size, number, bands, nodata }),
+            _ => common = Some(Common { geo, size, number, bands, nodata }),
         }
     }
     common.ok_or_else(|| Fault::new("it has no files".to_owned(), None))
@@ -182,23 +202,38 @@ fn plane(
     common: &Common,
     rect: Rect,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
-    let tiff = scenes.tiff(wanted)?;
-    let (size, number, bands) = ((tiff.width, tiff.height), tiff.number, usize::from(tiff.bands));
+    let Header { size, number, bands, geo } = header(scenes, wanted)?;
     if size == common.size {
-        let read = scenes.part(wanted, rect)?;
+        let read = part(scenes, wanted, rect)?;
         return Ok((read.values, read.valid));
     }
-    let (nodata, own) = (tiff.geo.nodata, Grid::of(&tiff.geo));
+    let (nodata, own) = (geo.nodata, Grid::of(&geo));
     let by_location = Grid::of(&common.geo).to_file(&own);
     let by_location = by_location.map_err(|reason| Fault::new(reason, None))?;
     let ratio = |n: u32, of: u32| f64::from(n) / f64::from(of);
     let by_size = [0.0, ratio(size.0, common.size.0), 0.0, 0.0, 0.0, ratio(size.1, common.size.1)];
     let to_file = by_location.unwrap_or(by_size);
-    let around = around(&to_file, rect, size);
-    let read = scenes.part(wanted, around)?;
+    // JPEG 2000 is only decoded as a whole.
+    let around = match is_jpeg_2000_name(wanted.path) {
+        true => Rect::whole(size.0, size.1),
+        false => around(&to_file, rect, size),
+    };
+    let read = part(scenes, wanted, around)?;
     let (values, valid) = (read.values.as_slice(), read.valid.as_deref());
     let coarse = Coarse { values, valid, rect: around, number, bands, nodata };
     Ok(bilinear(coarse, &to_file, rect))
+}
+
+fn part(scenes: &mut Scenes, wanted: &Wanted<'_>, rect: Rect) -> Result<Pixels, Fault> {
+    if !is_jpeg_2000_name(wanted.path) {
+        return scenes.part(wanted, rect);
+    }
+    let file = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
+    let jp2 = Jpeg2000::read(file.as_slice(), &scenes.limits())?;
+    let shape = [jp2.height.into(), jp2.width.into(), jp2.bands.into()];
+    let (dtype, limits) = (array::dtype_of(jp2.number), scenes.limits());
+    let read = array::values(&file, dtype, &shape, &limits, Pages::AsSaid)?;
+    Ok(Pixels { values: read.values, valid: None })
 }
 
 /// The pixels of a file of `size` between whose centres those of a rectangle of an image lie.

@@ -6,7 +6,7 @@ use gular_codec::tiff::{Geo, Pages};
 
 use super::{Stack, StackFile};
 use crate::Align;
-use crate::array::{self, Start};
+use crate::array::{self, Start, is_jpeg_2000_name};
 use crate::error::{Fault, Remedy};
 use crate::grid::Grid;
 use crate::source::Source;
@@ -19,6 +19,8 @@ pub(crate) struct StackOptions<'a> {
     pub(crate) align: Align,
     /// The names of the bands that are files of their own, in order.
     pub(crate) bands: &'a [String],
+    /// Whether samples are cut into tiles.
+    pub(crate) tiled: bool,
 }
 
 /// A file with what its header says.
@@ -41,15 +43,20 @@ pub(crate) fn start(
     stack: &Stack,
     options: &StackOptions<'_>,
 ) -> Result<Start, Fault> {
-    let StackOptions { limits, pages, align, bands } = *options;
+    let StackOptions { limits, pages, align, bands, tiled } = *options;
     let mut opened = Vec::with_capacity(stack.parts.len());
     for (i, part) in stack.parts.iter().enumerate() {
         let start = array::start(source, &part.path, part.bytes, &limits, pages)
             .map_err(|fault| of_part(part, fault))?;
         let (Some(geo), &[height, width, n]) = (start.geo.clone(), start.shape.as_slice()) else {
-            let reason = "it is not a TIFF, and only TIFF files are joined".to_owned();
-            return Err(of_part(part, Fault::new(reason, None)));
+            let reason = "it is not a raster, and only TIFF and JPEG 2000 files are joined";
+            return Err(of_part(part, Fault::new(reason.to_owned(), None)));
         };
+        if tiled && is_jpeg_2000_name(&part.path) {
+            let reason = "it is not a TIFF, and only TIFF can be cut into tiles".to_owned();
+            let hint = "convert it with `gdal_translate IN.jp2 OUT.tif`";
+            return Err(of_part(part, Fault::new(reason, Some(hint))));
+        }
         if !bands.is_empty() && n != 1 {
             let reason = format!("it has {n} bands, but its path names one");
             return Err(of_part(part, Fault::new(reason, None)));
