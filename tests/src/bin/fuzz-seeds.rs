@@ -146,6 +146,14 @@ fn pictures(seeds: &Seeds) -> Result {
         tiff.push(&[7; 5 * 20 * 2 * 2])?;
         seeds.put("image", name, tiff.finish()?.get_ref())?;
     }
+    for folder in ["pack/tests/data", "crates/codec/tests/fixtures"] {
+        for (path, bytes) in files(&root().join(folder)) {
+            let name = path.to_string_lossy();
+            if name.ends_with(".jp2") || name.ends_with(".tif") {
+                seeds.put("image", &name, &bytes)?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -230,6 +238,10 @@ fn inputs(seeds: &Seeds) -> Result {
     ];
     for (choice, (name, bytes)) in (0..).zip(seeds_of) {
         seeds.put_as("pack", name, choice, &bytes)?;
+    }
+    for name in ["splits/set_train_x.h5", "several.h5", "era.nc"] {
+        let bytes = fs::read(root().join("pack/tests/data").join(name))?;
+        seeds.put_as("pack", &name.replace('/', "-"), 253, &bytes)?;
     }
     Ok(())
 }
