@@ -210,7 +210,9 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
         F::Twice { .. } | F::Differ { .. } => {
             "pack the files one at a time, or name the split of each in its name, such as `train.h5`"
         }
-        _ => "if h5py reads the file, write it again: `h5repack -f GZIP=4 IN.h5 OUT.h5`",
+        _ => {
+            "if h5py reads the dataset, write it again in Python: `h5py.File(\"OUT.h5\", \"w\")[\"NAME\"] = h5py.File(\"IN.h5\")[\"NAME\"][:]`"
+        }
     }
 }
 
@@ -221,7 +223,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             OtherFiles::Pictures => {
                 return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
             }
-            OtherFiles::Arrays => "pack TIFF and NumPy files with `--as arrays`",
+            OtherFiles::Arrays => "pack TIFF, JPEG 2000 and NumPy files with `--as arrays`",
             OtherFiles::Archives => {
                 "give the archive itself as SRC, or unpack each into a folder of its own"
             }

@@ -161,7 +161,7 @@ pub(crate) fn scan(
         }
         let what = match options.inputs {
             Inputs::Images => "JPEG, PNG or WebP image",
-            Inputs::Arrays => "NumPy array or TIFF",
+            Inputs::Arrays => "NumPy array, TIFF or JPEG 2000 file",
             Inputs::Bytes => "file",
             Inputs::Pixels { .. } => "row of pixels",
         };
