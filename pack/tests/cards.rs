@@ -16,6 +16,8 @@ const VOC: &str = "<annotation><size><width>21</width><height>17</height></size>
     </name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>4</xmax><ymax>8</ymax></bndbox></object>\
     </annotation>";
 
+/// A picture of two pixels.
+const PPM: &str = "P6\n2 1\n255\nabcdef";
 /// Annotations of one image each.
 const COCO: &str = r#"{"images":[{"id":9,"file_name":"000000000009.jpg","width":20,"height":16}],
     "annotations":[{"image_id":9,"category_id":1,"bbox":[1,2,3,4]}],
@@ -30,7 +32,7 @@ const INAT_VAL: &str = r#"{"images":[{"id":2,"file_name":"Birds/202/b.jpg"}],
     "categories":[{"id":202,"name":"202"},{"id":400,"name":"400"}]}"#;
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 38] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 41] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -516,6 +518,34 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 38] = [
             ("images.csv", "filename,link\n15970.jpg,http://x\n"),
         ],
         &[("images/15970.jpg", Train, Some("Shirts")), ("images/39386.jpg", Train, Some("Jeans"))],
+    ),
+    (
+        "gtsrb",
+        &[
+            ("Final_Training/Images/00000/00000_00000.ppm", PPM),
+            ("Final_Training/Images/00001/00000_00000.ppm", PPM),
+            ("Final_Training/Images/00001/GT-00001.csv", "Filename;ClassId\n"),
+        ],
+        &[
+            ("Final_Training/Images/00000/00000_00000.ppm", Train, Some("00000")),
+            ("Final_Training/Images/00001/00000_00000.ppm", Train, Some("00001")),
+        ],
+    ),
+    (
+        "utkface",
+        &[
+            ("UTKFace/25_1_2_20170116174525125.jpg.chip.jpg", ""),
+            ("UTKFace/61_1_20170109150557335.jpg.chip.jpg", ""),
+        ],
+        &[("UTKFace/25_1_2_20170116174525125.jpg.chip.jpg", Train, None)],
+    ),
+    (
+        "mrl-eyes",
+        &[("s0001/s0001_00001_0_0_0_0_0_01.png", ""), ("s0037/s0037_00002_1_0_1_0_0_01.png", "")],
+        &[
+            ("s0001/s0001_00001_0_0_0_0_0_01.png", Train, Some("0")),
+            ("s0037/s0037_00002_1_0_1_0_0_01.png", Train, Some("1")),
+        ],
     ),
 ];
 
