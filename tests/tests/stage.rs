@@ -186,7 +186,8 @@ fn unpacked_samples_have_room_for_all_their_folders() {
     for i in 0..40 {
         put(&images, format!("a{i}/b/c/d/e/x.jpg"), &jpeg(i));
     }
-    let packed = run(["pack", text(&images), text(&bundle), "--quiet"]);
+    let packed =
+        run(["pack", text(&images), text(&bundle), "--quiet", "--images", "{label}/{key}.{ext}"]);
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);
     let outcome = case.stage(&bundle, &["--unpack", "--dry-run", "--json"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
