@@ -9,7 +9,7 @@ use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{
     ArchiveLimit, ArchiveLimits, Error, Labels, LayoutError, OnBadInput, PackOptions, Pattern,
-    PayloadOptions, PlanOptions, RawOptions, TableOptions, pack,
+    PayloadOptions, PlanOptions, RawOptions, TableOptions, pack, pack_onto,
 };
 
 /// Packs all files below `dir` into a zip, and writes it to `to`.
@@ -512,4 +512,14 @@ fn tables_in_an_archive_are_used_like_those_of_a_folder() {
     zipped(&dir.path().join("pug"), &zip);
     let report = packed(&zip, PlanOptions::default()).unwrap();
     assert_eq!((report.samples, report.dataset.is_some()), (1, true));
+    // And a new version.
+    let base = dir.path().join("base");
+    run(&zip, &base, PlanOptions::default(), 1).unwrap();
+    put(dir.path(), "pug/train/0c.jpg", &jpeg(3));
+    put(dir.path(), "pug/labels.csv", b"id,breed\n0a,pug\n0c,boxer\n");
+    zipped(&dir.path().join("pug"), &zip);
+    let new = dir.path().join("new");
+    let options = options(PlanOptions::default(), 1);
+    let report = pack_onto(&base, &zip, &new, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+    assert_eq!((report.unchanged, report.added), (1, 1));
 }

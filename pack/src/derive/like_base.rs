@@ -13,7 +13,7 @@ use crate::payload::{Depths, PayloadRecipe};
 use crate::plan::{Plan, check_options, extended};
 use crate::{
     Classes, Error, FractionsBy, Inputs, Labels, Layout, Pattern, PayloadOptions, PlanOptions,
-    StoredDepth,
+    StoredDepth, TableOptions,
 };
 
 /// Checks that the base can have such a new version, as far as the options show. Options that
@@ -144,19 +144,19 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
     Ok(())
 }
 
-/// The classes of a new version, as an option: those of the base, whose numbers stay, then new ones.
+/// The classes of a new version, of which `tables` may have the labels, as an option: those of the base, whose numbers stay, then new ones.
 pub(super) fn classes(
     manifest: &Manifest,
     options: &PlanOptions,
+    tables: Option<&TableOptions>,
 ) -> Result<Option<Classes>, Error> {
     if options.classes.is_some() {
         return Ok(options.classes.clone());
     }
     let old = &manifest.classes;
-    let tables = match &options.labels {
-        Labels::None | Labels::Column(_) => return Ok(None),
-        Labels::Path => return Ok(Some(Classes::Extended(old.clone()))),
-        Labels::Table(tables) => tables,
+    let Some(tables) = tables else {
+        let of_paths = options.labels == Labels::Path;
+        return Ok(of_paths.then(|| Classes::Extended(old.clone())));
     };
     let table = Table::open(tables, None)?;
     if table.by_name() {

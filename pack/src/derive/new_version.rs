@@ -22,11 +22,10 @@ use super::derive_report::DeriveReport;
 use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
 use crate::error::BadInput;
+use crate::labels::Unpacked;
 use crate::output_folder::{SKIPPED_NAME, finished_bundle};
 use crate::packing::{PackOptions, make_plan, open_source, with_known};
-use crate::{
-    Error, LabelColumn, Labels, PackReport, PlanOptions, Progress, TableOptions, Unlabelled, pack,
-};
+use crate::{Error, LabelColumn, Labels, PackReport, Progress, TableOptions, Unlabelled, pack};
 
 /// What a new version took from its base, and what it packed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -82,12 +81,19 @@ pub fn pack_onto(
     )?;
     let mut options = with_known(source, options)?.unwrap_or_else(|| options.clone());
     like_base::check(&bundle, &mut options)?;
-    options.plan.classes = like_base::classes(bundle.manifest(), &options.plan)?;
-    let options = &options;
     let io = |e| Error::io("create a folder in", &options.temp_dir, e);
     let temp = tempfile::tempdir_in(&options.temp_dir).map_err(io)?;
     let [kept, empty] = ["kept", "empty"].map(|name| temp.path().join(name));
     let opened = open_source(source, &options.plan, temp.path(), cancel)?;
+    let tables = match &options.plan.labels {
+        Labels::Table(tables) => {
+            Some(Unpacked::new(tables, &opened, &options.plan, temp.path(), cancel)?)
+        }
+        _ => None,
+    };
+    let tables = tables.as_ref().map(|unpacked| &unpacked.options);
+    options.plan.classes = like_base::classes(bundle.manifest(), &options.plan, tables)?;
+    let options = &options;
     let (plan, found) = make_plan(&opened, temp.path(), &options.plan, progress, cancel)?;
     like_base::same_fields(bundle.manifest(), &plan)?;
     like_base::same_patterns(bundle.manifest(), &found.layout)?;
@@ -180,7 +186,7 @@ pub fn pack_onto(
     let mut of_both = [Some(&bundle), of_new.as_ref()].into_iter().flatten();
     let decoder = of_both.find_map(|bundle| bundle.manifest().made.get("decoder").cloned());
     let version = Version { base: digest, about, skipped, decoder };
-    let labels = said_of_kept(&options.plan, labelled);
+    let labels = tables.and_then(|tables| said_of_kept(tables, labelled));
     let unlisted = match options.plan.unlabelled {
         Unlabelled::Keep => {
             let text =
@@ -208,8 +214,7 @@ pub fn pack_onto(
 }
 
 /// The table that gives new labels and splits to kept samples, if it has any.
-fn said_of_kept(plan: &PlanOptions, labelled: bool) -> Option<TableOptions> {
-    let Labels::Table(tables) = &plan.labels else { return None };
+fn said_of_kept(tables: &TableOptions, labelled: bool) -> Option<TableOptions> {
     if labelled {
         return Some(tables.clone());
     }
@@ -325,7 +330,7 @@ mod tests {
 
     use super::super::link::WITHOUT_HARD_LINKS;
     use super::*;
-    use crate::Inputs;
+    use crate::{Inputs, PlanOptions};
 
     fn put(dir: &Path, name: &str, text: &str) {
         let path = dir.join(name);
