@@ -185,7 +185,7 @@ fn archives(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
 }
 
 fn tiles(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
-    let tile = TileOptions { size: 256, overlap: 0, min_valid: 0.0 };
+    let tile = TileOptions { size: 256, overlap: 0, min_valid: 0.0, block: None };
     let plan = PlanOptions {
         inputs: Inputs::Arrays,
         labels: Labels::None,

@@ -160,7 +160,7 @@ pub(crate) fn scan(
             return Err(Error::Outside { path, is_file: false, ignored, format });
         }
         let what = match options.inputs {
-            Inputs::Images => "JPEG, PNG or WebP image",
+            Inputs::Images => "JPEG, PNG, WebP, BMP, GIF or Netpbm image",
             Inputs::Arrays => "NumPy array, TIFF or JPEG 2000 file",
             Inputs::Bytes => "file",
             Inputs::Pixels { .. } => "row of pixels",

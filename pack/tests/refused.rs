@@ -48,7 +48,7 @@ fn unusable_sources_are_refused() {
         assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0, "{error}: something was left");
     };
     let default = PlanOptions::default;
-    check(&|_| {}, default(), "no JPEG, PNG or WebP image");
+    check(&|_| {}, default(), "no JPEG, PNG, WebP, BMP, GIF or Netpbm image");
     check(&|d| put(d, "a/x.tif", b"II"), default(), "1 tif");
     check(&|d| put(d, "x.jpg", &jpeg(1)), default(), "is not in a class folder");
     check(

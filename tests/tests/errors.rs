@@ -188,7 +188,7 @@ fn no_images() {
         dir.path().join("images").as_os_str(),
         dir.path().join("b").as_os_str(),
     ]);
-    expect(&outcome, 2, &["no JPEG, PNG or WebP image", "1 tif", "1 txt"]);
+    expect(&outcome, 2, &["no JPEG, PNG, WebP, BMP, GIF or Netpbm image", "1 tif", "1 txt"]);
     assert!(!dir.path().join("b").exists());
     let outcome = run([
         OsStr::new("pack"),

@@ -99,7 +99,12 @@ impl Further {
         if !first && frames.next().is_some() {
             return Err(Error::Frames);
         }
-        Ok(frame.into_buffer().into())
+        let picture = frame.into_buffer();
+        // Programs differ in the colour beneath.
+        if picture.pixels().any(|pixel| pixel.0[3] == 0) {
+            return Err(self.damaged(&"it has transparent pixels, whose colour is not known"));
+        }
+        Ok(picture.into())
     }
 
     fn damaged(self, detail: &dyn std::fmt::Display) -> Error {

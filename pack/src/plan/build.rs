@@ -3,36 +3,34 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BundlePath, Field, Split};
+use gular_bundle::{BundlePath, Split};
 use gular_codec::Limits;
 
 use super::classes::unknown_class;
 use super::extra::Extra;
 use super::file::Plan;
 use super::fractions::{Sample, Waiting};
+use super::joining::{FromTable, Joining};
 use super::options::{check_boxes, check_options};
+use super::order::{folded, order_key, split_by};
+use super::record::SortRecord;
 use super::write::{Content, write};
 use crate::array::{Start, is_jpeg_2000_name};
 use crate::beside::Beside;
 use crate::error::{BadInput, BadInputs, Fault, Remedy, counted};
 use crate::key_list::KeyList;
-use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
+use crate::labels::{Join, Names, Table};
 use crate::layout::{Doubt, Layout, LayoutError};
-use crate::pack_report::StoredSplit;
 use crate::payload::{Depths, PayloadRecipe};
 use crate::scenes;
 use crate::sort::Sorter;
 use crate::source::Source;
 use crate::stack::{self, StackFiles, StackOptions};
-use crate::{
-    CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PackOrder, PlanOptions,
-    TileOptions, Unlabelled,
-};
+use crate::{CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PlanOptions, TileOptions};
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
@@ -66,16 +64,6 @@ struct Scene {
     size: (u32, u32),
     /// Bytes of the numbers of a tile.
     of_tile: u64,
-}
-
-/// A table, and the images that wait for its rows.
-#[derive(Debug)]
-struct Joining {
-    table: Table,
-    /// For each file of the table, the folder below the source that its image names are relative
-    /// to.
-    folders: Vec<String>,
-    join: Join,
 }
 
 impl<'a> PlanBuilder<'a> {
@@ -279,7 +267,7 @@ impl<'a> PlanBuilder<'a> {
         split: Option<Split>,
     ) -> Result<(), Error> {
         let key = key.as_str();
-        let record = Record { key, bytes, split, group: "", label, size: None, values: "" };
+        let record = SortRecord { key, bytes, split, group: "", label, size: None, values: "" };
         self.by_name
             .push(folded(key).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))
@@ -329,8 +317,8 @@ impl<'a> PlanBuilder<'a> {
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
-            let Record { key, bytes, split, group, label, size, values } =
-                Record::parse(&record).ok_or_else(|| io(damaged_record()))?;
+            let SortRecord { key, bytes, split, group, label, size, values } =
+                SortRecord::parse(&record).ok_or_else(|| io(damaged_record()))?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
@@ -464,166 +452,6 @@ impl<'a> PlanBuilder<'a> {
     }
 }
 
-impl Joining {
-    /// Calls `each` with each image that has a label.
-    fn finish(
-        self,
-        options: &PlanOptions,
-        layout: &Layout,
-        classes: &[String],
-        each: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
-    ) -> Result<FromTable, Error> {
-        let Self { mut table, folders, mut join } = self;
-        let by_path = layout.has_labels() && table.has_labels();
-        if by_path {
-            table.renumber(classes)?;
-        }
-        join.rows(&table, &folders)?;
-        let nothing = match options.unlabelled {
-            Unlabelled::Keep => Some(table.nothing()?),
-            Unlabelled::Fail | Unlabelled::Skip => None,
-        };
-        let has_class = |key: &str| {
-            layout.place(key).is_ok_and(|placed| placed.is_some_and(|of| of.label.is_some()))
-        };
-        let kept = RefCell::new(Names::default());
-        let without = |key: &str, said: Option<Said>| {
-            // Without a row, nothing says the split where a column says those of others.
-            if by_path && has_class(key) && (said.is_some() || !table.has_splits()) {
-                return Some(said.unwrap_or_else(|| Said::nothing(String::new())));
-            }
-            let nothing = nothing.as_ref()?;
-            kept.borrow_mut().push(key);
-            Some(said.unwrap_or_else(|| Said::nothing(nothing.clone())))
-        };
-        let Joined { unlabelled, unused, repeated, .. } =
-            join.finish(&table, &without, &mut |key, bytes, said| {
-                let Said { split, group, label, size, values } = said;
-                let (split, size) = (*split, *size);
-                each(&Record { key, bytes, split, group, label: Some(*label), size, values })
-            })?;
-        if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
-            return Err(Error::Unlabelled {
-                n: unlabelled.n,
-                images: unlabelled.to_string(),
-                why: format!("{} has no row with a label for them", table.all_files()),
-            });
-        }
-        let (labelled, several) = (table.labelled(), table.several());
-        let columns = Some(table.taken());
-        let kept = kept.into_inner();
-        let Table { fields, split_stored, left_out, mut doubts, .. } = table;
-        if kept.n > 0 {
-            let n = counted(kept.n, "image has no row", "images have no row");
-            let text = format!("{n} or no label in it, and are packed without one: {kept}");
-            doubts.push(Doubt::new(text, Vec::new()));
-        }
-        Ok(FromTable {
-            labelled,
-            several,
-            columns,
-            fields,
-            split_stored,
-            left_out,
-            unlabelled,
-            unused,
-            repeated,
-            doubts,
-        })
-    }
-}
-
-/// The part of the plan that is from a table, except the values of samples.
-#[derive(Debug, Default)]
-pub(super) struct FromTable {
-    pub(super) labelled: bool,
-    /// Whether the first of `fields` contains the classes of a sample.
-    pub(super) several: bool,
-    pub(super) columns: Option<TableColumns>,
-    pub(super) fields: Vec<Field>,
-    pub(super) split_stored: Option<StoredSplit>,
-    pub(super) left_out: Vec<(String, String)>,
-    pub(super) unlabelled: Names,
-    pub(super) unused: Names,
-    pub(super) repeated: Names,
-    pub(super) doubts: Vec<Doubt>,
-}
-
-impl FromTable {
-    /// Adds the fields that parts of paths become.
-    fn add_parts(&mut self, layout: &Layout) -> Result<(), Error> {
-        for field in layout.fields() {
-            if self.fields.iter().any(|known| known.name == field.name) {
-                let text = format!(
-                    "a pattern and a table both have a field `{}`: rename the part of the pattern",
-                    field.name
-                );
-                return Err(Error::setting(&["images"], text));
-            }
-            self.fields.push(field);
-        }
-        Ok(())
-    }
-}
-
-/// A sample between the two sorts.
-struct Record<'a> {
-    key: &'a str,
-    bytes: u64,
-    split: Option<Split>,
-    /// The group that a table gives, or nothing.
-    group: &'a str,
-    label: Option<i64>,
-    /// The size of the image, as a table of boxes says it.
-    size: Option<(u32, u32)>,
-    values: &'a str,
-}
-
-/// Stands for a split that is not known.
-const NO_SPLIT: u8 = 255;
-
-impl<'a> Record<'a> {
-    fn encode(&self) -> Vec<u8> {
-        let mut record = self.bytes.to_le_bytes().to_vec();
-        record.push(self.split.map_or(NO_SPLIT, |split| split as u8));
-        record.extend(self.label.unwrap_or(i64::MIN).to_le_bytes());
-        let (width, height) = self.size.unwrap_or_default();
-        record.extend((u64::from(width) << 32 | u64::from(height)).to_le_bytes());
-        for text in [self.key, self.group] {
-            record.extend((text.len() as u64).to_le_bytes());
-            record.extend_from_slice(text.as_bytes());
-        }
-        record.extend_from_slice(self.values.as_bytes());
-        record
-    }
-
-    fn parse(record: &'a [u8]) -> Option<Self> {
-        let (bytes, rest) = record.split_first_chunk::<8>()?;
-        let (split, rest) = rest.split_first()?;
-        let (label, rest) = rest.split_first_chunk::<8>()?;
-        let (size, rest) = rest.split_first_chunk::<8>()?;
-        let size = u64::from_le_bytes(*size);
-        let text = |rest: &'a [u8]| {
-            let (len, rest) = rest.split_first_chunk::<8>()?;
-            let (text, rest) =
-                rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
-            Some((std::str::from_utf8(text).ok()?, rest))
-        };
-        let (key, rest) = text(rest)?;
-        let (group, values) = text(rest)?;
-        let label = i64::from_le_bytes(*label);
-        Some(Self {
-            key,
-            group,
-            bytes: u64::from_le_bytes(*bytes),
-            split: Split::ALL.get(usize::from(*split)).copied(),
-            label: (label != i64::MIN).then_some(label),
-            size: (size > 0).then_some(((size >> 32) as u32, size as u32)),
-            values: std::str::from_utf8(values).ok()?,
-        })
-    }
-}
-
 /// Images that have another size than their annotations say, and the same form.
 fn of_resized(images: &Names) -> Option<Doubt> {
     let n = counted(images.n, "image has", "images have");
@@ -664,58 +492,12 @@ pub(super) fn damaged_record() -> std::io::Error {
     std::io::Error::other("a record is damaged")
 }
 
-/// The key with upper case folded into lower, letter by letter: unlike
-/// `str::to_lowercase`, which writes a Greek sigma by its place in the word.
-pub(crate) fn folded(key: &str) -> String {
-    if key.is_ascii() {
-        return key.to_ascii_lowercase();
-    }
-    key.chars().flat_map(char::to_lowercase).collect()
-}
-
-/// Returns the key by which samples are sorted in the plan.
-fn order_key(split: Split, key: &str, options: &PlanOptions) -> Vec<u8> {
-    let mut sort_key = vec![split as u8];
-    match options.order {
-        PackOrder::Shuffled => sort_key.extend(hash(b"order", options.seed, key).to_be_bytes()),
-        // '/' below every other character gives the order by segments.
-        PackOrder::Sorted => sort_key.extend(key.bytes().map(|b| if b == b'/' { 0 } else { b })),
-    }
-    sort_key
-}
-
 /// Asked now and then, as sorting many keys takes a while.
 pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), Error> {
     if i.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
         return Err(Error::Cancelled);
     }
     Ok(())
-}
-
-/// A number that depends on purpose, seed and key alone, so that a key keeps
-/// its split and its place when other files come and go.
-pub(crate) fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
-    let mut hasher = blake3::Hasher::new();
-    hasher
-        .update(b"gular-plan ")
-        .update(purpose)
-        .update(&seed.to_le_bytes())
-        .update(key.as_bytes());
-    let hash = hasher.finalize();
-    hash.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b))
-}
-
-/// Returns the split of a key.
-pub(crate) fn split_by(key: &str, seed: u64, fractions: &[(Split, f64)]) -> Split {
-    let unit = (hash(b"split", seed, key) >> 11) as f64 / (1_u64 << 53) as f64;
-    let mut sum = 0.0;
-    for (split, fraction) in fractions {
-        sum += fraction;
-        if unit < sum {
-            return *split;
-        }
-    }
-    fractions.last().map_or(Split::Train, |(split, _)| *split)
 }
 
 /// The list of a sample's further values: those of a table, then its files.
@@ -732,7 +514,7 @@ fn joined(of_table: &str, files: &[serde_json::Value]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{folded, joined};
+    use super::joined;
 
     #[test]
     fn files_follow_what_a_table_says() {
@@ -742,13 +524,5 @@ mod tests {
         assert_eq!(joined("[1,\"]\"]", &[]).unwrap(), "[1,\"]\"]");
         assert_eq!(joined("", files).unwrap(), "[[7,\"a_mask.png\"]]");
         assert_eq!(joined("[1,\"]\"]", files).unwrap(), "[1,\"]\",[7,\"a_mask.png\"]]");
-    }
-
-    #[test]
-    fn letters_of_both_cases_fold_to_one() {
-        for (a, b) in [("A/x.JPG", "a/X.jpg"), ("ΟΔΟΣ/x", "οδοσ/x"), ("É.png", "é.png")] {
-            assert_eq!(folded(a), folded(b));
-        }
-        assert_ne!(folded("a/x"), folded("a-x"));
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::Split;
 
-use super::build::hash;
+use super::order::hash;
 use crate::Error;
 use crate::sort::{Sorted, Sorter};
 

@@ -20,13 +20,17 @@ mod classes;
 mod extra;
 mod file;
 mod fractions;
+mod joining;
 mod options;
+mod order;
+mod record;
 mod write;
 
 pub use build::PlanBuilder;
-pub(crate) use build::{check_cancel, folded, hash, split_by};
+pub(crate) use build::check_cancel;
 pub(crate) use classes::{classes, extended, listed_classes};
 pub(crate) use extra::Extra;
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
 pub(crate) use options::{check_fractions, check_options};
+pub(crate) use order::{folded, hash, split_by};

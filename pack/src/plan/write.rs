@@ -7,8 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Digest, Field, Split};
 
-use super::build::{FromTable, check_cancel, damaged_record};
+use super::build::{check_cancel, damaged_record};
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
+use super::joining::FromTable;
 use crate::beside::FilesOf;
 use crate::error::BadInput;
 use crate::labels::hot_classes;

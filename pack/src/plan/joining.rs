@@ -1,0 +1,124 @@
+//! Labels, splits and values that a table gives to samples.
+
+use std::cell::RefCell;
+
+use gular_bundle::Field;
+
+use super::record::SortRecord;
+use crate::error::counted;
+use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
+use crate::layout::{Doubt, Layout};
+use crate::pack_report::StoredSplit;
+use crate::{Error, PlanOptions, Unlabelled};
+
+/// A table, and the images that wait for its rows.
+#[derive(Debug)]
+pub(super) struct Joining {
+    pub(super) table: Table,
+    /// For each file of the table, the folder below the source that its image names are relative
+    /// to.
+    pub(super) folders: Vec<String>,
+    pub(super) join: Join,
+}
+
+impl Joining {
+    /// Calls `each` with each image that has a label.
+    pub(super) fn finish(
+        self,
+        options: &PlanOptions,
+        layout: &Layout,
+        classes: &[String],
+        each: &mut dyn FnMut(&SortRecord<'_>) -> Result<(), Error>,
+    ) -> Result<FromTable, Error> {
+        let Self { mut table, folders, mut join } = self;
+        let by_path = layout.has_labels() && table.has_labels();
+        if by_path {
+            table.renumber(classes)?;
+        }
+        join.rows(&table, &folders)?;
+        let nothing = match options.unlabelled {
+            Unlabelled::Keep => Some(table.nothing()?),
+            Unlabelled::Fail | Unlabelled::Skip => None,
+        };
+        let has_class = |key: &str| {
+            layout.place(key).is_ok_and(|placed| placed.is_some_and(|of| of.label.is_some()))
+        };
+        let kept = RefCell::new(Names::default());
+        let without = |key: &str, said: Option<Said>| {
+            // Without a row, nothing says the split where a column says those of others.
+            if by_path && has_class(key) && (said.is_some() || !table.has_splits()) {
+                return Some(said.unwrap_or_else(|| Said::nothing(String::new())));
+            }
+            let nothing = nothing.as_ref()?;
+            kept.borrow_mut().push(key);
+            Some(said.unwrap_or_else(|| Said::nothing(nothing.clone())))
+        };
+        let Joined { unlabelled, unused, repeated, .. } =
+            join.finish(&table, &without, &mut |key, bytes, said| {
+                let Said { split, group, label, size, values } = said;
+                let (split, size) = (*split, *size);
+                each(&SortRecord { key, bytes, split, group, label: Some(*label), size, values })
+            })?;
+        if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
+            return Err(Error::Unlabelled {
+                n: unlabelled.n,
+                images: unlabelled.to_string(),
+                why: format!("{} has no row with a label for them", table.all_files()),
+            });
+        }
+        let (labelled, several) = (table.labelled(), table.several());
+        let columns = Some(table.taken());
+        let kept = kept.into_inner();
+        let Table { fields, split_stored, left_out, mut doubts, .. } = table;
+        if kept.n > 0 {
+            let n = counted(kept.n, "image has no row", "images have no row");
+            let text = format!("{n} or no label in it, and are packed without one: {kept}");
+            doubts.push(Doubt::new(text, Vec::new()));
+        }
+        Ok(FromTable {
+            labelled,
+            several,
+            columns,
+            fields,
+            split_stored,
+            left_out,
+            unlabelled,
+            unused,
+            repeated,
+            doubts,
+        })
+    }
+}
+
+/// The part of the plan that is from a table, except the values of samples.
+#[derive(Debug, Default)]
+pub(super) struct FromTable {
+    pub(super) labelled: bool,
+    /// Whether the first of `fields` contains the classes of a sample.
+    pub(super) several: bool,
+    pub(super) columns: Option<TableColumns>,
+    pub(super) fields: Vec<Field>,
+    pub(super) split_stored: Option<StoredSplit>,
+    pub(super) left_out: Vec<(String, String)>,
+    pub(super) unlabelled: Names,
+    pub(super) unused: Names,
+    pub(super) repeated: Names,
+    pub(super) doubts: Vec<Doubt>,
+}
+
+impl FromTable {
+    /// Adds the fields that parts of paths become.
+    pub(super) fn add_parts(&mut self, layout: &Layout) -> Result<(), Error> {
+        for field in layout.fields() {
+            if self.fields.iter().any(|known| known.name == field.name) {
+                let text = format!(
+                    "a pattern and a table both have a field `{}`: rename the part of the pattern",
+                    field.name
+                );
+                return Err(Error::setting(&["images"], text));
+            }
+            self.fields.push(field);
+        }
+        Ok(())
+    }
+}
