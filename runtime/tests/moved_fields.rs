@@ -510,3 +510,60 @@ fn boxes_go_with_their_image() {
     let boxes = batch.field("boxes").unwrap();
     assert!(boxes.bytes().unwrap().iter().all(|file| file.ends_with(&1_f64.to_le_bytes())));
 }
+
+#[test]
+fn the_batch_says_where_each_picture_is_on_its_image_and_on_the_earth() {
+    // Each pixel has a number of its own, and each image a place of its own.
+    let image = Field::fixed(FieldName::image(), Dtype::F32, vec![24, 20]);
+    let transform = Field::fixed(FieldName::parse("image_transform").unwrap(), Dtype::F64, vec![6]);
+    let place = |i: usize| [1000.0 * i as f64, 10.0, 0.5, 5000.0, 0.25, -10.0];
+    let made = make_fields(image, &[transform], &|i, name| match name {
+        "image_transform" => place(i).iter().flat_map(|n| n.to_le_bytes()).collect(),
+        _ => (1..=480_u16).flat_map(|n| f32::from(n).to_le_bytes()).collect(),
+    });
+    let at = |of: &[f64], (x, y): (f64, f64)| {
+        (of[0] + x * of[1] + y * of[2], of[3] + x * of[4] + y * of[5])
+    };
+    let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-6;
+    let mut seen = 0;
+    for epoch in 0..4 {
+        let mut options = options(Transform::Crop { width: 16, height: 16, padding: 2, flip: 0.5 });
+        (options.augment, options.bands) = (Some(turned()), Some(vec![0]));
+        (options.numbers, options.normalise) = (Numbers::F32, Normalise::scaled().into());
+        options.fields = ["image_transform", "image_affine"].map(str::to_owned).to_vec();
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        for batch in loader.epoch(epoch) {
+            let batch = batch.unwrap();
+            let floats = |name: &str| {
+                let values = batch.field(name).unwrap();
+                let values = values.array().unwrap();
+                assert_eq!(values.shape[1..], [6]);
+                values.values::<f64>().unwrap().to_vec()
+            };
+            let (affines, transforms) = (floats("image_affine"), floats("image_transform"));
+            let image = batch.field("image").unwrap();
+            let images = image.array().unwrap().values::<f32>().unwrap().chunks(256);
+            let rows = images.zip(affines.chunks(6)).zip(transforms.chunks(6));
+            for (id, ((pixels, affine), transform)) in batch.sample_ids().iter().zip(rows) {
+                for (i, pixel) in pixels.iter().enumerate().filter(|(_, pixel)| **pixel > 0.0) {
+                    let centre = ((i % 16) as f64 + 0.5, (i / 16) as f64 + 0.5);
+                    let n = *pixel as usize - 1;
+                    let stored = ((n % 20) as f64 + 0.5, (n / 20) as f64 + 0.5);
+                    assert!(near(at(affine, centre), stored), "{id}: {centre:?} {stored:?}");
+                    let on_earth = at(&place(*id as usize), stored);
+                    assert!(near(at(transform, centre), on_earth), "{id}: {centre:?}");
+                    seen += 1;
+                }
+            }
+        }
+    }
+    assert!(seen > 1000, "{seen}");
+
+    // Of a picture that is made smaller, a pixel is several.
+    let mut options = options(Transform::Resize { width: 10, height: 12 });
+    options.fields = vec!["image_affine".to_owned()];
+    let (_, bytes) = epoch(&made.bundle, &options, "image_affine");
+    let numbers: Vec<f64> =
+        bytes.as_chunks::<8>().0.iter().map(|b| f64::from_ne_bytes(*b)).collect();
+    assert!(numbers.chunks(6).all(|of| of == [0.0, 2.0, 0.0, 0.0, 0.0, 2.0]), "{numbers:?}");
+}

@@ -66,6 +66,27 @@ impl Affine {
         Self { x: row(next.x), y: row(next.y) }
     }
 
+    /// The way back; `None` if the picture has no area.
+    pub(crate) fn back(&self) -> Option<Self> {
+        let ([a, b, c], [d, e, f]) = (self.x, self.y);
+        let area = a * e - b * d;
+        let x = [e / area, -b / area, (b * f - e * c) / area];
+        let y = [-d / area, a / area, (d * c - a * f) / area];
+        let is_finite = x.iter().chain(&y).all(|n| n.is_finite());
+        is_finite.then_some(Self { x, y })
+    }
+
+    /// The transform in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 + column·t4 + row·t5.
+    pub(crate) fn numbers(&self) -> [f64; 6] {
+        let ([a, b, c], [d, e, f]) = (self.x, self.y);
+        [c, a, b, f, d, e]
+    }
+
+    /// Reads what [`Self::numbers`] returns.
+    pub(crate) fn of_numbers([c, a, b, f, d, e]: [f64; 6]) -> Self {
+        Self { x: [a, b, c], y: [d, e, f] }
+    }
+
     /// Where a point goes.
     pub(crate) fn point(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let of = |row: [f64; 3]| row[0] * x + row[1] * y + row[2];
@@ -110,6 +131,10 @@ mod tests {
         let back =
             Affine::turn(6).then(&Affine::turn(6)).then(&Affine::turn(6)).then(&Affine::turn(6));
         assert_eq!(back.point((1.0, 4.0)), (1.0, 4.0));
+        let way = Affine::mirror(10).then(&Affine::turn(10)).then(&Affine::shift(3, 1));
+        assert_eq!(way.back().unwrap().point(way.point((2.0, 3.0))), (2.0, 3.0));
+        assert_eq!(Affine::of_numbers(way.numbers()), way);
+        assert_eq!(Affine::of_numbers([0.0; 6]).back(), None);
         assert_eq!(Affine::mirror_rows(6).point((1.0, 4.0)), (1.0, 2.0));
     }
 }

@@ -11,6 +11,11 @@ use crate::Error;
 
 /// The field of the classes of pixels.
 const MASK: &str = "mask";
+/// What the batch has of the place of each picture on its image. Format: the `fields` of
+/// [`LoaderOptions`].
+const AFFINE: &str = "image_affine";
+/// The transform from the pixels of an image to its CRS. Format: `FORMAT.md`, "Fields".
+const TRANSFORM: &str = "image_transform";
 
 /// The media types of npy files, and of files of an unknown kind.
 const NPY: &str = "application/x-npy";
@@ -57,6 +62,10 @@ pub(super) enum OtherKind {
     Boxes,
     /// What is said of each box.
     OfBoxes,
+    /// The transform from the pixels of the batch to those of the image, which is not stored.
+    Affine,
+    /// The transform from the pixels of the batch to the CRS of the image.
+    Transform,
     /// Delivered as it is stored; a number has this many bytes.
     Plain(usize),
 }
@@ -89,6 +98,13 @@ pub(super) struct InterpolatedField {
     pub(super) is_nan: bool,
 }
 
+impl OtherField {
+    /// Whether the bundle has it.
+    pub(super) fn is_stored(&self) -> bool {
+        !matches!(self.kind, OtherKind::Affine)
+    }
+}
+
 impl OtherKind {
     /// Whether it is moved with the image.
     pub(super) fn is_moved(&self) -> bool {
@@ -100,7 +116,7 @@ impl OtherKind {
         match self {
             Self::Nearest(field) => field.pixels.as_ref(),
             Self::Interpolated(field) => field.pixels.as_ref(),
-            Self::Boxes | Self::OfBoxes | Self::Plain(_) => None,
+            _ => None,
         }
     }
 
@@ -113,7 +129,7 @@ impl OtherKind {
                 (planes.map_or(1, |pixels| pixels.channels), &field.fill)
             }
             Self::Interpolated(field) => (field.planes, &field.fill),
-            Self::Boxes | Self::OfBoxes | Self::Plain(_) => (1, &[]),
+            _ => (1, &[]),
         }
     }
 }
@@ -122,7 +138,7 @@ impl Fields {
     /// The fields that are read for a batch.
     pub(super) fn loaded(&self) -> impl Iterator<Item = FieldIdx> + '_ {
         let image = self.image.iter().map(|image| image.field);
-        image.chain(self.others.iter().map(|other| other.field))
+        image.chain(self.others.iter().filter(|other| other.is_stored()).map(|other| other.field))
     }
 
     /// Whether any of them tells places on the image.
@@ -169,8 +185,17 @@ impl Fields {
         for name in &options.fields {
             let refuse = |reason: String| Error::Option { option: "fields", reason };
             let at = fields.iter().position(|field| field.name.as_str() == name);
+            if let (Some(image), None, true) = (&image, at, name == AFFINE) {
+                let (field, fixed) = (image.field, Some((Dtype::F64, vec![6])));
+                others.push(OtherField { field, is_mask: false, kind: OtherKind::Affine });
+                let name = name.clone();
+                columns.push(Column { name, field, fixed, channels_last: false });
+                continue;
+            }
             let Some((at, field)) = at.and_then(|at| Some((FieldIdx(at), fields.get(at)?))) else {
-                let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+                let names = fields.iter().map(|field| field.name.as_str());
+                // Not stored, and there wherever there are images.
+                let names: Vec<&str> = names.chain(image.as_ref().map(|_| AFFINE)).collect();
                 let names = names.join("`, `");
                 return Err(refuse(format!(
                     "the bundle has no field `{name}`; its fields are `{names}`"
@@ -200,6 +225,9 @@ impl Fields {
                         )));
                     }
                     Loaded::bytes(OtherKind::OfBoxes)
+                }
+                Some(_) if name == TRANSFORM && is_transform(field) => {
+                    Loaded { kind: OtherKind::Transform, ..plain_field(field) }
                 }
                 _ => plain_field(field),
             };
@@ -258,6 +286,10 @@ fn is_no_picture(field: &Field, options: &LoaderOptions) -> Result<bool, Error> 
     };
     let axes = options.axes_of(field, shape)?;
     Ok(axes.place('y').is_none() || axes.place('x').is_none())
+}
+
+fn is_transform(field: &Field) -> bool {
+    field.as_fixed().is_some_and(|(dtype, shape)| dtype == Dtype::F64 && *shape == [6])
 }
 
 /// A field that is delivered as it is stored.

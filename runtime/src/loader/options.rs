@@ -79,8 +79,10 @@ pub struct LoaderOptions {
     /// Fields that batches have besides `image` and `label`, by name. A `mask` is cropped, resized
     /// and mirrored like its image, without interpolation, and so is every other field on the
     /// image's pixels ([`Field::is_on_image`]): floats without nodata are interpolated, and a
-    /// second picture like the image is made as the image is. Other fields are delivered as
-    /// stored.
+    /// second picture like the image is made as the image is. `image_transform` leads from the
+    /// pixels of the batch to the Earth. `image_affine`, which is not stored, leads from them to
+    /// those of the stored, upright image: six `f64` in GDAL's order, x = t0 + column·t1 + row·t2,
+    /// y = t3 + column·t4 + row·t5. Other fields are delivered as stored.
     pub fields: Vec<String>,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnBadSample,

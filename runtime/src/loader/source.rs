@@ -30,6 +30,9 @@ use crate::Error;
 use crate::augment::{Affine, Augment, MaskView, PictureEdit, Placement, Transform};
 use crate::order::{KeyedRng, Visit, term};
 
+/// Bytes of a number of a transform.
+const F64_BYTES: usize = 8;
+
 /// Words in the names of columns that tell places.
 const PLACES: [&str; 6] = ["box", "corner", "landmark", "point", "polygon", "vertex"];
 
@@ -364,8 +367,15 @@ impl Source {
             made = Some((image, cell, placed, pixel_type));
         }
         let (mut moved, mut boxes, mut of_boxes) = (Vec::new(), None, Vec::new());
+        let mut places = Vec::new();
         for (other, cell) in self.fields.others.iter().zip(cells) {
             let field = other.field;
+            if !other.is_stored() {
+                if let Cell::Row(cell) = cell {
+                    places.push((other, cell));
+                }
+                continue;
+            }
             let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
             let part = match (other.kind.pixels(), &made) {
                 (Some(pixels), Some((_, _, (size, place), _)))
@@ -386,6 +396,7 @@ impl Source {
                     (Cell::Row(cell), OtherKind::Plain(element), _) => {
                         native(stored, cell, *element);
                     }
+                    (Cell::Row(cell), OtherKind::Transform, _) => native(stored, cell, F64_BYTES),
                     // Without an image, nothing moves with it.
                     (Cell::Row(_), ..) => {}
                     (Cell::Bytes(cell), ..) => {
@@ -400,14 +411,16 @@ impl Source {
                 (Cell::Row(cell), OtherKind::Nearest(_) | OtherKind::Interpolated(_)) => {
                     moved.push((other, cell));
                 }
+                (Cell::Row(cell), OtherKind::Transform) => places.push((other, cell)),
                 (Cell::Bytes(cell), OtherKind::Boxes) => boxes = Some((field, cell)),
                 (Cell::Bytes(cell), OtherKind::OfBoxes) => of_boxes.push((field, cell)),
                 _ => {}
             }
         }
-        let moves = made.as_ref().filter(|_| boxes.is_some() && !self.keeps_places());
-        let mut steps: Vec<_> =
-            moves.map(|(.., (_, place), _)| Affine::of(place)).into_iter().collect();
+        let placed = made.as_ref().map(|(.., (_, place), _)| Affine::of(place));
+        let moves = placed.filter(|_| boxes.is_some() && !self.keeps_places());
+        let mut steps: Vec<_> = moves.into_iter().collect();
+        let mut augmented = Vec::new();
         let from = made.as_ref().map(|(_, _, (size, place), _)| (*size, place.size()));
         if let Some((image, cell, (_, place), Some(pixel_type))) = made {
             let finish = || {
@@ -452,13 +465,20 @@ impl Source {
                     picture.steps.clear();
                     let done = augment.apply(&mut picture, &mut rng);
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
-                    steps.append(&mut picture.steps);
+                    augmented.append(&mut picture.steps);
                 }
                 tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
                 Ok::<_, Error>(())
             };
             meters.time(Phase::Decode, finish)?;
         }
+        if let (Some(placed), false) = (placed, places.is_empty()) {
+            let way = augmented.iter().fold(placed, |way, step| way.then(step));
+            for (other, cell) in places {
+                move_transform(cell, &way, other.is_stored());
+            }
+        }
+        steps.append(&mut augmented);
         if let (Some((field, boxes)), false, Some((from, to))) = (boxes, steps.is_empty(), from) {
             let no_boxes = |field| self.unmade(&shard, id, field, Unmade::NoBoxes);
             let stay = move_boxes(boxes, &steps, from, to).ok_or_else(|| no_boxes(field))?;
@@ -787,6 +807,23 @@ fn native(stored: &[u8], out: &mut [u8], size: usize) {
     let len = stored.len().min(out.len());
     out[..len].copy_from_slice(&stored[..len]);
     to_native(out, size);
+}
+
+/// Writes the transform from the pixels of a batch to those of the image, whose points went this
+/// `way`; or, if the cell has a transform of the image, brings it to the pixels of the batch.
+fn move_transform(cell: &mut [u8], way: &Affine, is_stored: bool) {
+    let Some(back) = way.back() else { return };
+    let (numbers, _) = cell.as_chunks_mut::<F64_BYTES>();
+    let stored = || {
+        let mut of_image = [f64::NAN; 6];
+        of_image.iter_mut().zip(&*numbers).for_each(|(to, b)| *to = f64::from_ne_bytes(*b));
+        of_image
+    };
+    let moved = match is_stored {
+        true => back.then(&Affine::of_numbers(stored())),
+        false => back,
+    };
+    numbers.iter_mut().zip(moved.numbers()).for_each(|(to, n)| *to = n.to_ne_bytes());
 }
 
 fn to_native(numbers: &mut [u8], size: usize) {
