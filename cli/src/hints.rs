@@ -208,7 +208,7 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
         }
         F::Labels { .. } => "give a file in which each row of the one belongs to that of the other",
         F::Twice { .. } | F::Differ { .. } => {
-            "pack the files one at a time, or name the split of each in its name, such as `train.h5`"
+            "name the split of each file in its name, such as `train.h5`, or pack the files one at a time; if each file is one sample, save its dataset as an .npy file"
         }
         _ => {
             "if h5py reads the dataset, write it again in Python: `h5py.File(\"OUT.h5\", \"w\")[\"NAME\"] = h5py.File(\"IN.h5\")[\"NAME\"][:]`"

@@ -823,7 +823,9 @@ fn move_transform(cell: &mut [u8], way: &Affine, is_stored: bool) {
         true => back.then(&Affine::of_numbers(stored())),
         false => back,
     };
-    numbers.iter_mut().zip(moved.numbers()).for_each(|(to, n)| *to = n.to_ne_bytes());
+    // Plus zero makes -0 a plain zero.
+    let moved = moved.numbers().map(|n| n + 0.0);
+    numbers.iter_mut().zip(moved).for_each(|(to, n)| *to = n.to_ne_bytes());
 }
 
 fn to_native(numbers: &mut [u8], size: usize) {

@@ -121,6 +121,17 @@ impl Sets {
                 return Err(doubt(text).into());
             }
             [one] => **one,
+            several if let Some((first, second)) = of_groups(several) => {
+                let text = format!(
+                    "has `{first}` and `{second}`, so its groups seem to be samples, but only datasets whose rows are samples are read: in Python, for each group, `np.save(f\"{{group}}.npy\", file[group][\"{}\"])`",
+                    last(first)
+                );
+                return Err(LayoutError::from(Doubt::new(
+                    format!("`{}` {text}", source.display()),
+                    Vec::new(),
+                ))
+                .into());
+            }
             several => {
                 let of_name = |name: &&&str| self.columns.iter().find(|c| c.name == **name);
                 let shown = several.iter().filter_map(of_name).map(described);
@@ -205,6 +216,18 @@ impl Sets {
     }
 }
 
+/// Two datasets of the same name in different groups that are not splits.
+fn of_groups<'a>(names: &[&&'a str]) -> Option<(&'a str, &'a str)> {
+    names.iter().enumerate().find_map(|(i, first)| {
+        let group = |name: &str| name.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+        let is_other = |other: &&&&str| {
+            last(other) == last(first) && !group(other).is_empty() && !group(first).is_empty()
+        };
+        let second = names.get(i + 1..)?.iter().find(is_other)?;
+        Some((**first as &str, **second as &str))
+    })
+}
+
 /// The last part of a dataset's path.
 fn last(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
@@ -238,5 +261,17 @@ mod tests {
         check("masks", Some("mask"));
         check("label", None);
         check("0", None);
+    }
+
+    #[test]
+    fn groups_of_like_datasets_are_told_from_datasets_of_one_sample_per_row() {
+        let found = |names: &[&str]| {
+            let names: Vec<&&str> = names.iter().collect();
+            of_groups(&names).map(|(a, b)| (a.to_owned(), b.to_owned()))
+        };
+        let pair = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        assert_eq!(found(&["p1/post", "p1/pre", "p2/post", "p2/pre"]), pair("p1/post", "p2/post"));
+        assert_eq!(found(&["sen1", "sen2"]), None);
+        assert_eq!(found(&["images", "test/images"]), None);
     }
 }
