@@ -16,7 +16,7 @@ use super::stems::{Found, Stems};
 use crate::array::{self, Start};
 use crate::error::{BadInput, Fault, Remedy};
 use crate::labels::Names;
-use crate::layout::{Layout, Placed};
+use crate::layout::{BAND, DATE, Layout, Placed};
 use crate::payload::{PayloadOptions, PayloadRecipe, picture_start};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
@@ -270,8 +270,17 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
         let text = "a table of colours was given, but no masks".to_owned();
         return fail(&["mask_colours", "mask"], text);
     }
-    for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
+    for (i, FieldFiles { name, pattern, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
+        let of_axis = |axis: &&&str| pattern.as_ref().is_some_and(|of| of.has(axis));
+        if let Some(axis) = [BAND, DATE].iter().find(of_axis).filter(|_| options.joins_files()) {
+            return fail(
+                &["mask", "field"],
+                format!(
+                    "the pattern of field `{name}` has `{{{axis}}}`, but a sample has one file of a field, whatever its bands and dates: write out which one"
+                ),
+            );
+        }
         if matches!(name, "image" | "label" | "labels" | "data") {
             return fail(&["field"], format!("a field cannot be called `{name}`"));
         }

@@ -109,7 +109,8 @@ impl BandFiles {
     }
 }
 
-fn is_band(name: &str) -> bool {
+/// Whether a name is that of a band.
+pub(super) fn is_band(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let number = name.strip_prefix('b').map(|rest| rest.strip_suffix('a').unwrap_or(rest));
     let is_number = number.is_some_and(|number| {

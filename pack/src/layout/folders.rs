@@ -36,10 +36,19 @@ pub(super) struct FileNames {
 }
 
 impl FileNames {
-    /// Takes a path below the folder; its extension does not count.
-    fn add(&mut self, path: &str) {
+    /// Takes a path below a folder; its extension does not count, and neither does the name of the
+    /// folder in it, as in `after/7_after.png`.
+    fn add(&mut self, path: &str, folder: &str) {
         let mut hasher = DefaultHasher::new();
-        path.rsplit_once('.').map_or(path, |(stem, _)| stem).hash(&mut hasher);
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let behind = stem.len().checked_sub(folder.len()).and_then(|at| stem.split_at_checked(at));
+        let stem = match behind {
+            Some((before, end)) if end.eq_ignore_ascii_case(folder) => {
+                before.strip_suffix(['_', '-', '.']).unwrap_or(stem)
+            }
+            _ => stem,
+        };
+        stem.hash(&mut hasher);
         self.n += 1;
         self.sum = self.sum.wrapping_add(hasher.finish());
     }
@@ -117,7 +126,7 @@ impl Folders {
             self.top.insert(top.to_owned(), Folder::default());
         }
         let Some(folder) = self.top.get_mut(top) else { return };
-        folder.files.add(rest);
+        folder.files.add(rest, top);
         let Some((inner, rest)) = rest.split_once('/') else {
             folder.direct += 1;
             least(&mut folder.first);
@@ -132,7 +141,7 @@ impl Folders {
         if let Some(known) = folder.inner.get_mut(inner) {
             known.deeper |= deeper;
             known.direct |= !deeper;
-            known.files.add(rest);
+            known.files.add(rest, inner);
         }
     }
 }

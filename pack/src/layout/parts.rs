@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::FieldName;
 
+use super::band_files::is_band;
 use super::folders::{FileNames, Folder, Folders, Marks};
 use super::pattern::literal;
 use super::recognise::{CLASSES, KEY, list, of_splits};
@@ -55,8 +56,8 @@ const OTHER_PARTS: [&str; 20] = [
 
 /// Names of folders with the two pictures of a pair, in lower case. Source: LEVIR-CD, CDD, SYSU-CD
 /// and WHU-CD (`A`, `B`, `time1`, `time2`), xBD (`pre`, `post`), LOL (`low`, `high`), DIV2K (`lr`,
-/// `hr`), pix2pix (`input`, `target`).
-const PAIRS: [[&str; 2]; 12] = [
+/// `hr`), pix2pix (`input`, `target`), SECOND (`im1`, `im2`).
+const PAIRS: [[&str; 2]; 18] = [
     ["a", "b"],
     ["time1", "time2"],
     ["t1", "t2"],
@@ -69,6 +70,12 @@ const PAIRS: [[&str; 2]; 12] = [
     ["input", "target"],
     ["noisy", "clean"],
     ["hazy", "clear"],
+    ["sar", "opt"],
+    ["sar", "optical"],
+    ["rgb", "nir"],
+    ["rgb", "thermal"],
+    ["source", "target"],
+    ["pre_fire", "post_fire"],
 ];
 /// The names that their masks have, beside [`OTHER_PARTS`]. Source: CDD.
 const OF_PAIRS: [&str; 2] = ["out", "change"];
@@ -87,6 +94,38 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
     };
     let names: Vec<&str> = folders.top.keys().map(String::as_str).collect();
     Some(these_are_parts(&names, images, &masks, "", &rests, labelled))
+}
+
+/// Folders that are named by dates or by bands and have files of the same names.
+pub(super) fn axes_of_samples(folders: &Folders) -> Option<Doubt> {
+    let names = || folders.top.keys().map(String::as_str);
+    let mut files = folders.top.values();
+    let first = files.next().filter(|_| folders.top.len() > 1 && folders.flat == 0)?;
+    let same = files.all(|other| other.files == first.files);
+    let flat = folders.top.values().all(|folder| folder.below == 0);
+    let (axis, words) = match () {
+        () if names().all(is_date) => ("{date}", "dates"),
+        () if names().all(is_band) => ("{band}", "bands"),
+        () => return None,
+    };
+    if !same || !flat {
+        return None;
+    }
+    let text = format!("{} have files of the same names, and look like {words}", list(names()));
+    let ways = vec![
+        WayToRead::new("if they belong to the same samples", &[&format!("{axis}/{KEY}")]),
+        WayToRead::new("if they are classes", &[CLASSES]),
+        WayToRead::new("if they mean nothing", &[&format!("{{*}}/{KEY}")]),
+    ];
+    Some(Doubt::new(text, ways))
+}
+
+/// Whether a name is a date that begins with its year.
+fn is_date(name: &str) -> bool {
+    let digits: String = name.chars().filter(char::is_ascii_digit).collect();
+    let are_digits = name.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '_' | 'T' | 'Z'));
+    let begins = ["19", "20"].iter().any(|century| name.starts_with(century));
+    are_digits && begins && matches!(digits.len(), 4 | 6 | 8 | 14)
 }
 
 /// Names of fields that are not files of the user.
@@ -165,7 +204,10 @@ fn parts<'a>(
         let first = files.next()?;
         let named = |word: &str| names().find(|name| name.eq_ignore_ascii_case(word));
         let (one, two) = PAIRS.iter().find_map(|[one, two]| Some((named(one)?, named(two)?)))?;
-        let is_other = |name: &str| is_part(name) || among(&OF_PAIRS, name);
+        let is_other = |name: &str| {
+            let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            is_part(word) || among(&OF_PAIRS, word)
+        };
         let are_others = names().filter(|name| *name != one && *name != two).all(is_other);
         (are_others && files.all(|other| other == first)).then_some(one)
     };

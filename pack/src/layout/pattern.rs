@@ -309,6 +309,13 @@ impl Pattern {
         }
     }
 
+    /// Whether a name is narrowed by an expression.
+    pub(crate) fn is_narrowed(&self, of: &str) -> bool {
+        self.pieces
+            .iter()
+            .any(|piece| matches!(piece, Piece::Name { name, narrowed: Some(_) } if name == of))
+    }
+
     /// The pattern that takes any value of a name.
     pub(crate) fn widened(&self, of: &str) -> Result<Self, PatternError> {
         let mut text = String::new();

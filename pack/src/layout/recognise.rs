@@ -11,8 +11,8 @@ use regex::Regex;
 
 use super::folders::{Folder, Folders};
 use super::parts::{
-    copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts, parts_in_classes,
-    parts_in_splits, parts_of_samples,
+    axes_of_samples, copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts,
+    parts_in_classes, parts_in_splits, parts_of_samples,
 };
 use super::pattern::literal;
 use super::split_words::{is_fold, split_like, split_within, splits_among};
@@ -59,6 +59,8 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         && folders.flat == 0
     {
         Err(some_are_splits(folders, &like, split, labelled))
+    } else if let Some(doubt) = axes_of_samples(folders).filter(|_| labelled) {
+        Err(doubt)
     } else if labelled {
         classes(folders)
     } else if let Some(doubt) = parts_of_samples(folders, labelled) {

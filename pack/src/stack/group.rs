@@ -38,6 +38,8 @@ struct Ordered {
     is_there: bool,
     /// The values in the order in which the user named them; empty if the user did not.
     words: Vec<String>,
+    /// Whether the user gave the values or an expression, and so the order.
+    is_narrowed: bool,
     /// The values that were found, by their place in the order of numbers.
     found: BTreeMap<Vec<u8>, String>,
 }
@@ -95,7 +97,8 @@ impl StackFiles {
                     }
                 }
             }
-            Ok(Ordered { is_there, words, found: BTreeMap::new() })
+            let is_narrowed = options.images.iter().any(|pattern| pattern.is_narrowed(name));
+            Ok(Ordered { is_there, words, is_narrowed, found: BTreeMap::new() })
         };
         let (bands, dates) = (ordered(BAND)?, ordered(DATE)?);
         let (files, dir) = (Sorter::new(dir, memory), dir.to_owned());
@@ -197,7 +200,7 @@ impl Ordered {
 
     /// Checks that the order of dates is that of time.
     fn check(&self) -> Result<(), Error> {
-        if !self.words.is_empty() {
+        if self.is_narrowed {
             return Ok(());
         }
         let fail = |text: String| Err(Error::setting(&["images"], text));
@@ -209,10 +212,9 @@ impl Ordered {
                 "the dates `{first}` and `{other}` are not written alike, so their order is not known: {order}"
             ));
         }
-        let parts: Vec<usize> = first.split(|c: char| !c.is_ascii_digit()).map(str::len).collect();
-        if matches!(parts.as_slice(), [1 | 2, 1 | 2, 4, ..]) {
+        if let Some(date) = self.found.values().find(|date| !begins_with_year(date)) {
             return fail(format!(
-                "the date `{first}` does not begin with its year, so the order of dates is not known: {order}"
+                "the date `{date}` may not begin with its year, so the order of dates is not known: {order}, or, if dates are in the order of their numbers, write `{{date:[0-9]+}}` or another expression"
             ));
         }
         Ok(())
@@ -291,6 +293,26 @@ fn natural(text: &str) -> Vec<u8> {
     place
 }
 
+/// Whether a date has its year first, as far as that can be known; those of other forms, such as
+/// `t1`, are only numbers.
+fn begins_with_year(date: &str) -> bool {
+    let mut numbers = date.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+    let first = numbers.next().unwrap_or_default();
+    let is_year = |number: &str| {
+        let year = number.get(..4).and_then(|year| year.parse::<u16>().ok());
+        year.is_some_and(|year| (1900..2100).contains(&year))
+    };
+    // The digits that are the month of DDMMYY; YYMMDD and YYYYMM are in the order of their numbers.
+    let month = first.get(2..4).and_then(|digits| digits.parse::<u8>().ok());
+    match first.len() {
+        // A day or a month before a year.
+        1 | 2 => !numbers.any(|number| number.len() == 4 && is_year(number)),
+        6 => !month.is_some_and(|month| (1..=12).contains(&month)),
+        8 => is_year(first),
+        _ => true,
+    }
+}
+
 /// A text without its numbers, and how many digits each has, which may differ by one.
 fn form(date: &str) -> String {
     let mut form = String::new();
@@ -318,8 +340,9 @@ mod tests {
     #[test]
     fn dates_without_a_known_order_are_refused() {
         let check = |words: &[&str], dates: &[&str]| {
+            let is_narrowed = !words.is_empty();
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            let mut ordered = Ordered { is_there: true, words, ..Ordered::default() };
+            let mut ordered = Ordered { is_there: true, words, is_narrowed, ..Ordered::default() };
             dates.iter().for_each(|date| ordered.add(date, 9, "dates").unwrap());
             ordered.check().map(|()| ordered.in_order()).map_err(|e| e.to_string())
         };
@@ -327,11 +350,18 @@ mod tests {
             (["20200301", "20191231"], ["20191231", "20200301"]),
             (["2020-10-01", "2020-9-30"], ["2020-9-30", "2020-10-01"]),
             (["t10", "t9"], ["t9", "t10"]),
+            (["202314", "202301"], ["202301", "202314"]),
         ] {
             assert_eq!(check(&[], &dates).unwrap(), sorted);
         }
         assert_eq!(check(&["pre", "post"], &["post", "pre"]).unwrap(), ["pre", "post"]);
-        for dates in [["pre", "post"], ["2020-01", "2020-01-02"], ["01-12-2020", "02-11-2020"]] {
+        for dates in [
+            ["pre", "post"],
+            ["2020-01", "2020-01-02"],
+            ["01-12-2020", "02-11-2020"],
+            ["01052023", "02032023"],
+            ["010523", "020323"],
+        ] {
             assert!(check(&[], &dates).unwrap_err().contains("order"), "{dates:?}");
         }
     }
