@@ -201,7 +201,7 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
     use gular_pack::DatasetFault as F;
     match fault {
         F::Packed { .. } => {
-            "save the values themselves, in Python: `xarray.open_dataset(\"IN.nc\").to_netcdf(\"OUT.nc\", encoding={\"NAME\": {\"dtype\": \"float32\", \"scale_factor\": None, \"add_offset\": None}})`"
+            "save the values themselves, in Python: `d = xarray.load_dataset(\"IN.nc\")`, then `for v in d.variables: d[v].encoding = {}`, then `d.to_netcdf(\"OUT.nc\")`"
         }
         F::NotAClass { .. } => {
             "name the dataset with the labels with `--label-column`, or pack without: `--labels none`"
@@ -363,11 +363,14 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::NothingTaken { .. } => "check the condition and the lists of keys",
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
+        E::MostlyArrays { .. } => {
+            "if the pictures are previews or masks of the arrays, pack these with `--as arrays`; to pack the pictures, give their pattern: `--images '{key}.{ext}'`, or with classes `--images '{label}/{key}.{ext}'`"
+        }
         E::MixedArrays { only_size: true, .. } => {
             "if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
         }
         E::MixedArrays { .. } => {
-            "pack the arrays of each type and shape into a bundle of their own, or, if a few are wrong, leave out all but the most common ones with `--on-error skip`"
+            "if they are several files of the same samples, such as images and heights, give patterns that tell them apart: `--images 'rgb/{key}.{ext}' --field 'height=height/{key}.{ext}'`, or `--mask` for classes; otherwise pack the arrays of each type and shape into a bundle of their own"
         }
         E::UnknownAxes { field, shape, .. } => return Some(axes(field, shape)),
         E::NoAxes { .. } => {

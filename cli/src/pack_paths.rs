@@ -68,6 +68,9 @@ fn way(way: &WayToRead) -> String {
         "mask" => format!("--mask {}", show::quoted(files)),
         field => format!("--field {}", show::quoted(&format!("{field}={files}"))),
     }));
+    if way.resamples {
+        options.push("--align resample".to_owned());
+    }
     if way.leaves_out {
         options.push("--unlabelled skip".to_owned());
     }

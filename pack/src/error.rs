@@ -32,6 +32,18 @@ pub enum Error {
         /// The images that were left out, where that was all of them.
         left_out: Vec<BadInput>,
     },
+    /// There are many more arrays than pictures, which may be their previews.
+    #[error(
+        "`{path}` has {pictures} pictures beside {arrays} TIFF, NumPy or JPEG 2000 files, which would be left out"
+    )]
+    MostlyArrays {
+        /// The folder or archive.
+        path: String,
+        /// The number of arrays.
+        arrays: u64,
+        /// The number of pictures.
+        pictures: u64,
+    },
     /// There is nothing to pack but files of a format that is not read.
     #[error("`{path}` {}: {} is not read{ignored}", if *is_file { "cannot be packed" } else { "has nothing that can be packed" }, format.name)]
     Outside {

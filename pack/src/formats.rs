@@ -42,6 +42,12 @@ pub(crate) const OTHERS: [&str; 13] =
 /// Extensions of archives.
 pub(crate) const ARCHIVES: [&str; 7] = ["zip", "tar", "tgz", "gz", "zst", "7z", "rar"];
 
+/// The number of arrays among files that were left out, by the extensions of these.
+pub(crate) fn arrays(ignored: &BTreeMap<String, u64>) -> u64 {
+    let is_array = |e: &String| ARRAYS.iter().any(|(known, _)| known == e);
+    ignored.iter().filter(|(e, _)| is_array(e)).map(|(_, n)| *n).sum()
+}
+
 /// What most of these files are, by extension, where no images are.
 pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
     let kind = |extension: &str| match extension {

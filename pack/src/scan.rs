@@ -135,6 +135,13 @@ pub(crate) fn scan(
     }
     let Walk { mut scan, meaning, .. } = walk;
     let unmatched = scan.unmatched.n > 0;
+    if options.inputs == Inputs::Images && options.images.is_empty() && scan.files > 0 {
+        let arrays = formats::arrays(&scan.ignored);
+        if arrays >= 2 * scan.files {
+            let path = path.display().to_string();
+            return Err(Error::MostlyArrays { path, arrays, pictures: scan.files });
+        }
+    }
     meaning.finish(options, &mut scan)?;
     if unmatched && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
         let patterns: Vec<String> =

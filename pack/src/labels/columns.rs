@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use gular_bundle::{Dtype, Field, FieldName};
+use gular_bundle::{Dtype, Field, FieldName, Split};
 
 use super::cell::Cell;
 use super::indicators::flag;
-use crate::layout::split_like;
+use crate::layout::{split_like, split_of};
 
 /// Names that columns of files go by, best first; letters in lower case, nothing between.
 const KEY_NAMES: [&str; 22] = [
@@ -101,6 +101,9 @@ pub(super) struct Seen {
     written: bool,
     /// Whether there is an integer that no f64 can represent.
     large: bool,
+    /// The splits that cells name, and the number of these cells.
+    splits: BTreeSet<Split>,
+    n_splits: u64,
     other: Option<String>,
     list: List,
 }
@@ -142,6 +145,12 @@ impl List {
 
 impl Seen {
     pub(super) fn add(&mut self, cell: &Cell) {
+        if let Cell::Text(word) | Cell::Written(word) = cell
+            && let Some(split) = split_of(word.trim())
+        {
+            self.splits.insert(split);
+            self.n_splits += 1;
+        }
         self.flags += u64::from(flag(cell).is_some());
         match cell {
             Cell::Missing => self.missing += 1,
@@ -191,6 +200,11 @@ impl Seen {
     fn integer(&mut self, n: i64) {
         self.integers += 1;
         self.large |= n.unsigned_abs() > 1 << 53;
+    }
+
+    /// Whether every cell that has a value names a split, and not all the same.
+    pub(super) fn names_splits(&self) -> bool {
+        self.splits.len() > 1 && self.n_splits == self.texts
     }
 
     /// Whether all `rows` say yes or no.

@@ -406,7 +406,14 @@ impl Table {
             }
             self.doubts.push(unknown(column));
         }
-        if let Some(word) = words.iter().find(|word| word.contains('|')) {
+        // `a,b` is several classes where `a` is one.
+        let is_several = |word: &&String| {
+            let mut parts = word.split([',', ';']);
+            let has_parts = word.contains([',', ';']);
+            has_parts && parts.any(|part| words.contains(part.trim()))
+        };
+        let word = words.iter().find(|word| word.contains('|'));
+        if let Some(word) = word.or_else(|| words.iter().find(is_several)) {
             self.doubts.push(several(column, word));
         }
         match words.iter().find(|word| word.starts_with("['") && word.ends_with("']")) {
@@ -790,7 +797,8 @@ impl Survey {
             });
             match (field, &options.fields) {
                 (Ok(field), _) => {
-                    if field.name.as_str() == "split" && options.split.is_none() {
+                    let is_split = field.name.as_str() == "split" || seen.names_splits();
+                    if is_split && options.split.is_none() {
                         let is_text = kind == ValueKind::Texts;
                         table.split_stored = Some(StoredSplit { column: column.clone(), is_text });
                     }

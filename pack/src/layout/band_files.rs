@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use super::natural::natural;
 use super::recognise::list;
 use super::{Doubt, WayToRead, split_of};
 use crate::error::counted;
@@ -25,6 +26,10 @@ pub(crate) struct BandFiles {
     bands: BTreeSet<String>,
     /// The resolutions behind the bands, such as `_10m`.
     resolutions: BTreeSet<String>,
+    /// The first pairs of sample and band, whatever their resolution.
+    pairs: HashSet<[u8; 16]>,
+    /// Whether a sample has a band several times.
+    is_twice: bool,
     /// The first samples, by a hash of their names, and the number of files that these have.
     samples: HashSet<[u8; 16]>,
     of_samples: u64,
@@ -63,8 +68,11 @@ impl BandFiles {
         if self.bands.len() < MOST_BANDS {
             self.bands.insert(band.to_owned());
         }
-        let hash = blake3::hash(sample.as_bytes());
-        let hash = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        let pair = hash(&format!("{}/{band}", of_name(sample)));
+        if self.pairs.len() < MOST_SAMPLES {
+            self.is_twice |= !self.pairs.insert(pair);
+        }
+        let hash = hash(sample);
         if self.samples.contains(&hash) || self.samples.len() < MOST_SAMPLES {
             self.samples.insert(hash);
             self.of_samples += 1;
@@ -88,20 +96,29 @@ impl BandFiles {
         let split = if self.in_splits { "{split}/" } else { "" };
         // Other files of the sample would be bands, too.
         let named = n < self.files || self.bands.iter().any(|band| band.contains('_'));
-        let bands: Vec<&str> = self.bands.iter().map(String::as_str).collect();
+        let mut bands: Vec<&str> = self.bands.iter().map(String::as_str).collect();
+        bands.sort_by_key(|band| natural(band));
         let form = match named {
             true => form.replace("{band}", &format!("{{band:{}}}", bands.join("|"))),
             false => form.to_owned(),
         };
-        // If there are several, a band may be there several times: the first is the finest.
-        let resolution = self.resolutions.first().map_or("", String::as_str);
+        // Of a band that is there several times, the finest is taken.
+        let finest = self.resolutions.iter().min_by_key(|metres| natural(metres));
+        let several = self.resolutions.len() > 1;
+        let resolution = match finest {
+            Some(_) if several && !self.is_twice => "_{*}",
+            finest => finest.map_or("", String::as_str),
+        };
+        let resamples = several && !self.is_twice;
+        let when = match several && self.is_twice {
+            true => "if the bands of the finest resolution are one sample",
+            false => "if all bands together are one sample",
+        };
         let ways = vec![
             WayToRead {
-                leaves_out: self.resolutions.len() > 1 || n < self.files,
-                ..WayToRead::new(
-                    "if all bands together are one sample",
-                    &[&format!("{split}{form}{resolution}.{{ext}}")],
-                )
+                leaves_out: (several && self.is_twice) || n < self.files,
+                resamples,
+                ..WayToRead::new(when, &[&format!("{split}{form}{resolution}.{{ext}}")])
             },
             WayToRead::new("if each file is a sample", &[&format!("{split}{{key}}.{{ext}}")]),
         ];
@@ -117,6 +134,15 @@ pub(super) fn is_band(name: &str) -> bool {
         matches!(number.len(), 1 | 2) && number.bytes().all(|b| b.is_ascii_digit())
     });
     is_number || NAMES.contains(&name.as_str())
+}
+
+/// The name of a sample, without its folders, of which a band may be in several.
+fn of_name(sample: &str) -> &str {
+    sample.rsplit('/').next().unwrap_or(sample)
+}
+
+fn hash(text: &str) -> [u8; 16] {
+    blake3::hash(text.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default()
 }
 
 fn is_resolution(text: &str) -> bool {
@@ -147,7 +173,15 @@ mod tests {
         );
         let landsat = ["L_SR_B1.TIF", "L_SR_B2.TIF", "L_ST_B10.TIF", "L_QA_PIXEL.TIF", "L_ANG.TIF"];
         check(&landsat, Some("{key}_{band:SR_B1|SR_B2|ST_B10}.{ext}"));
-        check(&["a_B02_10m.tif", "a_B03_10m.tif", "a_B02_20m.tif"], Some("{key}_{band}_10m.{ext}"));
+        let twice = [
+            "R10m/a_B02_10m.tif",
+            "R10m/a_B03_10m.tif",
+            "R20m/a_B02_20m.tif",
+            "R20m/a_B05_20m.tif",
+        ];
+        check(&twice, Some("{key}_{band}_10m.{ext}"));
+        let once = ["a/a_B02_10m.tif", "a/a_B05_20m.tif", "a/a_B01_60m.tif"];
+        check(&once, Some("{key}_{band}_{*}.{ext}"));
         // One band of each, or names of something else.
         check(&["a_B02.tif", "b_B02.tif"], None);
         check(&["a_B02.tif", "b_B03.tif"], None);

@@ -19,6 +19,8 @@ pub struct WayToRead {
     pub images: Vec<String>,
     /// Whether images that no pattern matches are left out.
     pub leaves_out: bool,
+    /// Whether coarser bands are brought to the pixels of the finest.
+    pub resamples: bool,
     /// The tables of labels that are to be given; none if they are not known.
     pub tables: Option<Vec<String>>,
     /// Lists that are to be given, each with the pattern of its lines.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gular_bundle::FieldName;
+use gular_bundle::{Axes, FieldName};
 
 use super::rows::{Column, columns};
 use crate::layout::{Doubt, LayoutError, WayToRead};
@@ -120,7 +120,19 @@ impl Sets {
                 );
                 return Err(doubt(text).into());
             }
-            [one] => **one,
+            [one] => {
+                let column = self.columns.iter().find(|column| column.name == **one);
+                if let Some(whole) = column.and_then(one_image) {
+                    let shown = source.display();
+                    let text = format!(
+                        "`{shown}` has the dataset `{one}` of shape {whole:?}, which may be one image; then save it in Python: `np.save(\"OUT.npy\", file[\"{one}\"])`"
+                    );
+                    let way =
+                        WayToRead::new("if each of its rows is an image", &[&self.pattern(one)]);
+                    return Err(LayoutError::from(Doubt::new(text, vec![way])).into());
+                }
+                **one
+            }
             several if let Some((first, second)) = of_groups(several) => {
                 let text = format!(
                     "has `{first}` and `{second}`, so its groups seem to be samples, but only datasets whose rows are samples are read: in Python, for each group, `np.save(f\"{{group}}.npy\", file[group][\"{}\"])`",
@@ -214,6 +226,15 @@ impl Sets {
         }
         Ok(fields)
     }
+}
+
+/// The shape of a dataset whose rows are images of one band, or which is one image of several bands.
+fn one_image(column: &Column) -> Option<Vec<u64>> {
+    let kind = &column.found.kind;
+    let [_, _] = *kind.shape.as_slice() else { return None };
+    let whole = [&[column.found.n], kind.shape.as_slice()].concat();
+    let is_one = kind.axes.is_none() && Axes::of_array(kind.dtype, &whole) == Some(Axes::yxc());
+    is_one.then_some(whole)
 }
 
 /// Two datasets of the same name in different groups that are not splits.
