@@ -265,10 +265,10 @@ impl<'a> InputReader<'a> {
     /// A picture of a format that is not stored as it is, as PNG; all other files as they are.
     fn as_picture(&self, file: Vec<u8>) -> Result<Vec<u8>, Fault> {
         let further = gular_codec::Further::sniff(&file).filter(|_| self.inputs == Inputs::Images);
-        match further {
-            Some(further) => Ok(further.to_png(&file, &self.limits, self.pages == Pages::First)?),
-            None => Ok(file),
-        }
+        let Some(further) = further else { return Ok(file) };
+        let (width, height) = further.size(&file, &self.limits)?;
+        let _held = self.pixels.take(u64::from(width) * u64::from(height));
+        Ok(further.to_png(&file, &self.limits, self.pages == Pages::First)?)
     }
 
     /// Returns the facts about an image that the files beside it need.

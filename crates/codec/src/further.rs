@@ -9,7 +9,7 @@
 use std::io::Cursor;
 
 use image::codecs::gif::GifDecoder;
-use image::{AnimationDecoder as _, DynamicImage, ImageDecoder as _, ImageFormat, ImageReader};
+use image::{AnimationDecoder as _, DynamicImage, ImageFormat, ImageReader};
 
 use crate::{Error, Limits};
 
@@ -50,6 +50,22 @@ impl Further {
         }
     }
 
+    /// Columns and rows of a picture, within the limits.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`]; [`Error::Further`].
+    pub fn size(self, file: &[u8], limits: &Limits) -> Result<(u32, u32), Error> {
+        let format = match self {
+            Self::Bmp => ImageFormat::Bmp,
+            Self::Gif => ImageFormat::Gif,
+            Self::Pnm => ImageFormat::Pnm,
+        };
+        let reader = ImageReader::with_format(Cursor::new(file), format);
+        let (width, height) = reader.into_dimensions().map_err(|e| self.damaged(&e))?;
+        limits.check(width, height)?;
+        Ok((width, height))
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Bmp => "BMP",
@@ -83,23 +99,25 @@ impl Further {
         format: ImageFormat,
         limits: &Limits,
     ) -> Result<DynamicImage, Error> {
-        let reader = || ImageReader::with_format(Cursor::new(file), format);
-        let (width, height) = reader().into_dimensions().map_err(|e| self.damaged(&e))?;
-        limits.check(width, height)?;
-        reader().decode().map_err(|e| self.damaged(&e))
+        self.size(file, limits)?;
+        let reader = ImageReader::with_format(Cursor::new(file), format);
+        reader.decode().map_err(|e| self.damaged(&e))
     }
 
     fn frame(self, file: &[u8], limits: &Limits, first: bool) -> Result<DynamicImage, Error> {
-        let decoder = GifDecoder::new(Cursor::new(file)).map_err(|e| self.damaged(&e))?;
-        let (width, height) = decoder.dimensions();
-        limits.check(width, height)?;
-        let mut frames = decoder.into_frames();
-        let none = || self.damaged(&"it has no picture");
-        let frame = frames.next().ok_or_else(none)?.map_err(|e| self.damaged(&e))?;
-        if !first && frames.next().is_some() {
+        let (width, height) = self.size(file, limits)?;
+        // The decoder takes as much memory as a frame says, which may be larger than the picture.
+        let frames = gif_frames(file).ok_or_else(|| self.damaged(&"it is cut short"))?;
+        if frames.iter().any(|[right, bottom]| *right > width || *bottom > height) {
+            return Err(self.damaged(&"a frame is not within the picture"));
+        }
+        if frames.len() > 1 && !first {
             return Err(Error::Frames);
         }
-        let picture = frame.into_buffer();
+        let none = || self.damaged(&"it has no picture");
+        let decoder = GifDecoder::new(Cursor::new(file)).map_err(|e| self.damaged(&e))?;
+        let frame = decoder.into_frames().next().ok_or_else(none)?;
+        let picture = frame.map_err(|e| self.damaged(&e))?.into_buffer();
         // Programs differ in the colour beneath.
         if picture.pixels().any(|pixel| pixel.0[3] == 0) {
             return Err(self.damaged(&"it has transparent pixels, whose colour is not known"));
@@ -110,6 +128,43 @@ impl Further {
     fn damaged(self, detail: &dyn std::fmt::Display) -> Error {
         Error::Further { format: self.name(), detail: detail.to_string() }
     }
+}
+
+/// Where the first frames of a GIF end, in columns and rows of the picture; `None` if it is cut
+/// short. Source: GIF89a, 17 to 27.
+fn gif_frames(file: &[u8]) -> Option<Vec<[u32; 2]>> {
+    /// Two are an animation already.
+    const MOST: usize = 2;
+    let table = |packed: u8| if packed & 0x80 == 0 { 0 } else { 3 << ((packed & 7) + 1) };
+    let mut rest = file.get(13..)?;
+    rest = rest.get(table(*file.get(10)?)..)?;
+    let mut frames = Vec::new();
+    while frames.len() < MOST {
+        let (kind, after) = rest.split_first()?;
+        rest = match kind {
+            0x2c => {
+                let (descriptor, after) = after.split_first_chunk::<9>()?;
+                let (sides, _) = descriptor.as_chunks::<2>();
+                let side = |at: usize| sides.get(at).map(|side| u16::from_le_bytes(*side));
+                let end = |from: usize| Some(u32::from(side(from)?) + u32::from(side(from + 2)?));
+                frames.push([end(0)?, end(1)?]);
+                // Behind the colours is the size of codes.
+                after.get(table(descriptor[8]) + 1..)?
+            }
+            // An extension, with its kind.
+            0x21 => after.get(1..)?,
+            0x3b => break,
+            _ => return None,
+        };
+        loop {
+            let (len, after) = rest.split_first()?;
+            rest = after.get(usize::from(*len)..)?;
+            if *len == 0 {
+                break;
+            }
+        }
+    }
+    Some(frames)
 }
 
 impl Pixels {
@@ -219,6 +274,15 @@ mod tests {
         assert_eq!(pixels(&of(&one, false).unwrap()), [1, 2, 3, 4, 5, 6]);
         assert_eq!(of(&two, false), Err(Error::Frames));
         assert_eq!(of(&two, true), of(&one, false));
+    }
+
+    #[test]
+    fn a_frame_larger_than_its_picture_is_refused_before_it_is_decoded() {
+        let mut file = gif_of([1, 2, 3, 4, 5, 6], 1);
+        let at = file.iter().rposition(|b| *b == 0x2c).unwrap();
+        file[at + 5..at + 9].fill(0xff);
+        let error = Further::Gif.to_png(&file, &Limits::default(), true).unwrap_err().to_string();
+        assert!(error.contains("not within the picture"), "{error}");
     }
 
     #[test]

@@ -133,6 +133,15 @@ impl StackFiles {
     /// it.
     pub(crate) fn each(self, cancel: &AtomicBool, each: &mut EachStack<'_>) -> Result<(), Error> {
         self.dates.check()?;
+        for (name, of) in [(BAND, &self.bands), (DATE, &self.dates)] {
+            let missing = of.words.iter().find(|word| !of.found.values().any(|v| v == *word));
+            if let Some(word) = missing {
+                let text = format!(
+                    "no file has the {name} `{word}`, which the pattern of the images names"
+                );
+                return Err(Error::setting(&["images"], text));
+            }
+        }
         let bands = self.bands();
         let io = |e| Error::io("sort in", &self.dir, e);
         let mut files: Vec<Found> = Vec::new();
@@ -290,14 +299,19 @@ fn begins_with_year(date: &str) -> bool {
     }
 }
 
-/// A text without its numbers, and how many digits each has, which may differ by one.
+/// A text without its numbers, but with the number of digits of long ones: `9` and `10` are alike,
+/// and `2020` and `20201231` are not.
 fn form(date: &str) -> String {
     let mut form = String::new();
-    for c in date.chars() {
-        let c = if c.is_ascii_digit() { '0' } else { c };
-        if c != '0' || !form.ends_with('0') {
-            form.push(c);
+    let mut rest = date;
+    while let Some(c) = rest.chars().next() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        match digits {
+            0 => form.push(c),
+            1..=3 => form.push('0'),
+            n => form.push_str(&"0".repeat(n)),
         }
+        rest = rest.get(digits.max(c.len_utf8())..).unwrap_or_default();
     }
     form
 }
@@ -327,6 +341,7 @@ mod tests {
         for dates in [
             ["pre", "post"],
             ["2020-01", "2020-01-02"],
+            ["2020", "20191231"],
             ["01-12-2020", "02-11-2020"],
             ["01052023", "02032023"],
             ["010523", "020323"],

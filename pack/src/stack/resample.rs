@@ -72,6 +72,11 @@ fn bilinear_of<const B: usize>(
     let pixels = target.width as usize * target.height as usize;
     let mut made = Vec::with_capacity(pixels * bands * B);
     let mut kept = valid.map(|_| Vec::with_capacity(pixels));
+    // The nearest value, up or down, that is not nodata: one more or less, as GDAL's warper has it.
+    let beside = |mean: f64| {
+        let up = encode(mean + 1.0);
+        if nodata == Some(up) { encode(mean - 1.0) } else { up }
+    };
     // The value at a place of the part that was read, if there is one.
     let value = |column: usize, row: usize, band: usize| {
         let at = row * rect.width as usize + column;
@@ -117,7 +122,12 @@ fn bilinear_of<const B: usize>(
                 has_value |= mean.is_some();
                 let at = nearest.1 * rect.width as usize + nearest.0;
                 let stored = || cells.get(at * bands + band).copied().unwrap_or([0; B]);
-                made.extend(mean.map_or_else(|| nodata.unwrap_or_else(stored), &encode));
+                let made_of = |mean: f64| match encode(mean) {
+                    // What has a value does not become the one that means there is none.
+                    made if nodata == Some(made) => beside(mean),
+                    made => made,
+                };
+                made.extend(mean.map_or_else(|| nodata.unwrap_or_else(stored), made_of));
             }
             if let Some(kept) = &mut kept {
                 kept.push(u8::from(has_value));
@@ -162,6 +172,16 @@ mod tests {
         let (made, valid) = bilinear(of, &HALF, Rect::whole(4, 2));
         assert_eq!(made, u16s(&[0, 0, 100, 100].repeat(2)));
         assert_eq!(valid.unwrap(), [0, 0, 1, 1, 0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_value_does_not_become_nodata() {
+        let values: Vec<u8> = [-3_i16, 1].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let of = Coarse { number: Number::I16, nodata: Some(-2.0), ..coarse(&values, (2, 1)) };
+        let made = bilinear(of, &HALF, Rect::whole(4, 1)).0;
+        let found: Vec<i16> =
+            made.as_chunks::<2>().0.iter().map(|b| i16::from_le_bytes(*b)).collect();
+        assert_eq!(found, [-3, -1, 0, 1]);
     }
 
     #[test]

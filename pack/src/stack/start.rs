@@ -11,6 +11,9 @@ use crate::error::{Fault, Remedy};
 use crate::grid::Grid;
 use crate::source::Source;
 
+/// The part of a pixel that a coarse file may lack at its edges; the rest is for rounding.
+const ROUNDED: f64 = 0.5 + 1e-6;
+
 /// The settings by which files are joined.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StackOptions<'a> {
@@ -146,8 +149,18 @@ fn check_grid(other: &Opened, finest: &Opened, align: Align) -> Result<(), Fault
                 Some("bring both files to the same CRS, for example with `gdalwarp`"),
             )
         })?;
-        // Some products round the corner of their coarse bands to whole pixels of these.
-        let covers = to_file.is_none_or(|to| covers(&to, size(finest), size(other)));
+        let covers = match to_file {
+            Some(to_file) => covers(&to_file, size(finest), size(other)),
+            None if has_place(other) || has_place(finest) => {
+                let reason = format!("only one of its {a} and its {b} has a location");
+                return Err(Fault::new(reason, Some("give both files their location, or none")));
+            }
+            // Without locations, the same number of pixels on both sides.
+            None => {
+                let ((w, h), (of_w, of_h)) = (other.size, finest.size);
+                w > 0 && h > 0 && of_w % w == 0 && of_h % h == 0 && of_w / w == of_h / h
+            }
+        };
         if !covers {
             let reason = format!("its {a} does not cover its {b}");
             return Err(Fault::new(reason, Some("cut both files to the same area")));
@@ -166,13 +179,18 @@ fn check_grid(other: &Opened, finest: &Opened, align: Align) -> Result<(), Fault
     }
 }
 
-/// Whether a file covers an image but for one of the file's pixels at each side.
+fn has_place(of: &Opened) -> bool {
+    of.geo.transform.is_some()
+}
+
+/// Whether a file covers an image but for half of the file's pixel at each side: some products round
+/// the corners of coarse bands.
 fn covers(to_file: &[f64; 6], image: (u32, u32), file: (u32, u32)) -> bool {
     let [x0, a, b, y0, d, e] = *to_file;
     let (width, height) = (f64::from(image.0), f64::from(image.1));
     [(0.0, 0.0), (width, 0.0), (0.0, height), (width, height)].into_iter().all(|(x, y)| {
         let (column, row) = (x0 + x * a + y * b, y0 + x * d + y * e);
-        (-1.0..=f64::from(file.0) + 1.0).contains(&column)
-            && (-1.0..=f64::from(file.1) + 1.0).contains(&row)
+        let along = |at: f64, n: u32| (-ROUNDED..=f64::from(n) + ROUNDED).contains(&at);
+        along(column, file.0) && along(row, file.1)
     })
 }

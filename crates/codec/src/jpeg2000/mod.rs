@@ -14,5 +14,6 @@ mod boxes;
 mod gml;
 mod read;
 mod size;
+mod tiles;
 
 pub use read::{Jpeg2000, is_jpeg_2000};

@@ -7,6 +7,7 @@ use hayro_jpeg2000::{ComponentData, DecodeSettings, DecoderContext, Image};
 use super::boxes::{Parts, parts};
 use super::gml;
 use super::size::{MOST_BYTES, Size};
+use super::tiles;
 use crate::tiff::{Geo, Number, Pages, Positioned, Tiff};
 use crate::{Error, Format, Limits};
 
@@ -90,7 +91,9 @@ impl Jpeg2000 {
         let range = usize::try_from(from).ok().zip(usize::try_from(len).ok());
         let stream = range.and_then(|(from, len)| file.get(from..)?.get(..len));
         let stream = stream.ok_or_else(|| corrupt("it is cut short"))?;
-        // A picture that is cut short is an error, and no colours are made of its numbers.
+        // The decoder fills what is missing.
+        tiles::check(stream, self.size.tiles)?;
+        // No colours are made of its numbers.
         let settings = DecodeSettings {
             resolve_palette_indices: false,
             strict: true,

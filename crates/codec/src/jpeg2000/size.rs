@@ -21,6 +21,8 @@ pub(super) struct Size {
     pub(super) number: Number,
     /// Bits of each number.
     pub(super) bits: u8,
+    /// The number of tiles.
+    pub(super) tiles: u32,
 }
 
 impl Size {
@@ -36,7 +38,7 @@ impl Size {
         for side in &mut sides {
             *side = u32::from_be_bytes(*words.next().ok_or_else(short)?);
         }
-        let [right, bottom, left, top, tile_width, tile_height, ..] = sides;
+        let [right, bottom, left, top, tile_width, tile_height, tile_left, tile_top] = sides;
         let rest = rest.get(32..).ok_or_else(short)?;
         let (bands, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
         let bands = u16::from_be_bytes(*bands);
@@ -48,11 +50,14 @@ impl Size {
             return Err(corrupt("it has no pixels"));
         };
         let [depth, ..] = *sizes.first().ok_or_else(|| corrupt("it has no bands"))?;
-        let tiles = |side: u32, tile: u32| (tile > 0).then(|| u64::from(side.div_ceil(tile)));
-        let tiles = tiles(right, tile_width).zip(tiles(bottom, tile_height));
-        if tiles.is_none_or(|(across, down)| across.saturating_mul(down) > MOST_TILES) {
-            return Err(corrupt("it has more tiles than can be numbered"));
-        }
+        let tiles = |side: u32, from: u32, tile: u32| {
+            let side = side.checked_sub(from).filter(|_| tile > 0)?;
+            Some(u64::from(side.div_ceil(tile)))
+        };
+        let tiles = tiles(right, tile_left, tile_width).zip(tiles(bottom, tile_top, tile_height));
+        let tiles = tiles.map(|(across, down)| across.saturating_mul(down));
+        let tiles = tiles.filter(|n| *n <= MOST_TILES).and_then(|n| u32::try_from(n).ok());
+        let tiles = tiles.ok_or_else(|| corrupt("it has more tiles than can be numbered"))?;
         if sizes.iter().any(|[_, across, down]| (*across, *down) != (1, 1)) {
             return Err(Error::unsupported(Format::Jpeg2000, "its bands differ in size"));
         }
@@ -70,7 +75,7 @@ impl Size {
                 return Err(Error::unsupported(Format::Jpeg2000, detail));
             }
         };
-        Ok(Self { width, height, bands, number, bits })
+        Ok(Self { width, height, bands, number, bits, tiles })
     }
 }
 
@@ -89,7 +94,8 @@ mod tests {
     #[test]
     fn the_first_segment_says_size_and_numbers() {
         let found = Size::parse(&stream([13, 9, 3, 2, 64, 64, 0, 0], &[[0x8e, 1, 1]; 2]));
-        let expected = Size { width: 10, height: 7, bands: 2, number: Number::I16, bits: 15 };
+        let expected =
+            Size { width: 10, height: 7, bands: 2, number: Number::I16, bits: 15, tiles: 1 };
         assert_eq!(found, Ok(expected));
     }
 
