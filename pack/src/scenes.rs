@@ -190,7 +190,8 @@ impl Scenes {
 
     /// Opens a file that is read as a whole, also one in an archive.
     pub(crate) fn load(&mut self, wanted: &Wanted<'_>) -> Result<(), Fault> {
-        if let Source::Archive(_) = wanted.source {
+        let known = |open: &Open| open.source == wanted.number && open.path == wanted.path;
+        if let (Source::Archive(_), false) = (wanted.source, self.open.iter().any(known)) {
             let bytes = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
             self.open(wanted, Contents::Bytes(bytes))?;
         }

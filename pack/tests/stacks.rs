@@ -312,3 +312,26 @@ fn bands_in_jpeg_2000_are_joined_and_not_cut() {
     let error = packed(dir.path(), PlanOptions { tile: Some(tile), ..both }).unwrap_err();
     assert!(error.to_string().contains("only TIFF can be cut into tiles"), "{error}");
 }
+
+#[test]
+fn a_long_series_is_read_from_an_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
+    for day in 0..70_u16 {
+        let bytes = band((3, 2), 10.0, |_, _| day + 1);
+        put(dir.path(), &format!("a/{}.tif", 20_200_100 + u32::from(day)), &bytes);
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        let name = format!("a/{}.tif", 20_200_100 + u32::from(day));
+        tar.append_data(&mut header, name, bytes.as_slice()).unwrap();
+    }
+    put(dir.path(), "all.tar", &tar.into_inner().unwrap());
+    let plan = || by("{key}/{date:[0-9]+}.tif");
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    std::fs::rename(dir.path().join("a"), dir.path().join("folder/a")).unwrap();
+    let (_, _, of_folder) = packed(&dir.path().join("folder"), plan()).unwrap();
+    let (_, fields, of_archive) = packed(&dir.path().join("all.tar"), plan()).unwrap();
+    assert_eq!(fields[0].as_fixed(), Some((Dtype::U16, &[70, 2, 3, 1][..])));
+    assert_eq!(of_folder, of_archive);
+}

@@ -63,21 +63,29 @@ impl MaskColours {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let mut colours: Vec<ColourOfMask> = Vec::new();
-        let mut columns: Option<Columns> = None;
         let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
-        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//"));
-        for (i, (number, line)) in lines.enumerate() {
-            let cells = cells(line);
-            let is_value = |word: &&str| word.parse::<u32>().is_ok() || hex(word).is_some();
-            if i == 0 && !words(line).iter().any(is_value) {
-                columns = Some(Columns::of(&cells).ok_or_else(|| {
+        let mut lines =
+            lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//")).peekable();
+        let is_value = |word: &&str| word.parse::<u32>().is_ok() || hex(word).is_some();
+        let header = lines.next_if(|(_, line)| !words(line).iter().any(is_value));
+        let columns = match header {
+            None => None,
+            Some((number, line)) => Some((
+                Columns::of(&cells(line)).ok_or_else(|| {
                     format!("line {number} names columns, but not `r`, `g` and `b`: `{line}`")
-                })?);
-                continue;
-            }
+                })?,
+                cells(line),
+            )),
+        };
+        let lines: Vec<(usize, &str)> = lines.collect();
+        if let Some((columns, names)) = &columns {
+            let rows: Vec<Vec<&str>> = lines.iter().map(|(_, line)| cells(line)).collect();
+            columns.check(names, &rows)?;
+        }
+        let mut colours: Vec<ColourOfMask> = Vec::new();
+        for (number, line) in lines {
             let row = match &columns {
-                Some(columns) => columns.row(&cells),
+                Some((columns, _)) => columns.row(&cells(line)),
                 None => without_names(line),
             };
             let wrong = || format!("line {number} is not a colour: `{line}`");
@@ -180,8 +188,26 @@ impl Columns {
             cells.iter().position(|cell| names.contains(&cell.to_lowercase().as_str()))
         };
         let rgb = [find(&["r", "red"])?, find(&["g", "green"])?, find(&["b", "blue"])?];
-        let name = find(&["name", "class", "label", "class_name"]);
-        Some(Self { rgb, name, id: find(&["id", "index", "value", "class_id", "label_id"]) })
+        let name = find(&["name", "class_name", "class", "label", "category"]);
+        let id = find(&["id", "class_id", "label_id", "index", "value", "train_id"]);
+        Some(Self { rgb, name, id })
+    }
+
+    /// Refuses columns of whole numbers that may be those of classes.
+    fn check(&self, names: &[&str], rows: &[Vec<&str>]) -> Result<(), String> {
+        let known = |at: usize| self.rgb.contains(&at) || self.id == Some(at);
+        let is_number = |at: usize| {
+            rows.iter().all(|row| row.get(at).is_some_and(|cell| cell.parse::<i64>().is_ok()))
+        };
+        match (0..names.len()).find(|at| !known(*at) && is_number(*at)) {
+            Some(at) => {
+                let name = names.get(at).copied().unwrap_or_default();
+                Err(format!(
+                    "column `{name}` has numbers that may be those of the classes: call it `id` if they are, or leave it out"
+                ))
+            }
+            None => Ok(()),
+        }
     }
 
     fn row(&self, cells: &[&str]) -> Option<Row> {
@@ -223,14 +249,12 @@ fn words(line: &str) -> Vec<&str> {
 /// The cells of a line.
 fn cells(line: &str) -> Vec<&str> {
     let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator));
-    let all: Vec<&str> = match separator {
-        None => line.split_whitespace().collect(),
-        Some(separator) => line.split(separator).collect(),
-    };
-    all.into_iter()
-        .map(|cell| cell.trim().trim_matches('"'))
-        .filter(|cell| !cell.is_empty())
-        .collect()
+    match separator {
+        None => line.split_whitespace().map(|cell| cell.trim().trim_matches('"')).collect(),
+        Some(separator) => {
+            line.split(separator).map(|cell| cell.trim().trim_matches('"')).collect()
+        }
+    }
 }
 
 fn hex(cell: &str) -> Option<[u8; 3]> {
@@ -264,6 +288,7 @@ mod tests {
         check("#ff0000;a b\n#00FF00;c\n", "0=255,0,0 a b; 1=0,255,0 c");
         check("id,label,red,green,blue\n7,x,1,2,3\n7,y,1,2,4\n", "7=1,2,3 x; 7=1,2,4 y");
         check("255,255,255 a b\n0 0 0\tc", "0=255,255,255 a b; 1=0,0,0 c");
+        check(",name,r,g,b\na,b,1,2,3\n", "0=1,2,3 b");
         check("0,0,0\n255,255,255\n", "0=0,0,0; 1=255,255,255");
     }
 
@@ -280,6 +305,8 @@ mod tests {
         check("1,2,3,4\n", "line 1 is not a colour");
         check("1,2,3\n1,2,3\n", "line 2 has a colour for the second time");
         check("id,r,g,b\n255,1,2,3\n", "line 2 would be class 255");
+        check("class,r,g,b\n3,1,2,3\n1,4,5,6\n", "column `class` has numbers");
+        check("n,name,r,g,b\n3,x,1,2,3\n", "column `n` has numbers");
         let many: String = (0..256).map(|i| format!("{},{},0\n", i % 16, i / 16)).collect();
         check(&many, "line 256 would be class 255");
     }

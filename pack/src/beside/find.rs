@@ -128,7 +128,9 @@ impl<'a> Beside<'a> {
                 Inputs::Bytes => Some("and no images are packed"),
                 _ => is_resized.then_some("which is not resized with its image"),
             };
-            let resample = arrays && is_mask(&name) && options.align == Align::Resample;
+            // Masks in colours are compared, as other files are.
+            let of_classes = is_mask(&name) && options.mask_colours.is_none();
+            let resample = arrays && of_classes && options.align == Align::Resample;
             let colours = options.mask_colours.clone().filter(|_| is_mask(&name));
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };

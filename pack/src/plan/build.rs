@@ -464,6 +464,11 @@ fn of_resized(images: &Names) -> Option<Doubt> {
 /// Checks that there is something to group by.
 fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), Error> {
     let fail = |text: String| Err(Error::setting(&["group"], text));
+    let is_cut = options.tile.is_some_and(|tile| tile.block.is_some());
+    if is_cut && (options.group.is_some() || layout.has("group")) {
+        let text = "scenes are divided by blocks, and a group would keep them together";
+        return Err(Error::setting(&["block", "group"], text));
+    }
     match &options.group {
         Some(_) if options.fractions.is_empty() => {
             fail("a group was given, but no fractions, which would keep it together".to_owned())

@@ -47,11 +47,6 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
     let StackWindow { source, stack, tile, bands, n_dates } = wanted;
     let n_frames = n_dates.max(stack.n_frames());
     scenes.keep_open(stack.parts.len());
-    if tile.is_none() {
-        for part in stack.parts.iter().filter(|part| !is_jpeg_2000_name(&part.path)) {
-            scenes.load(&file(source, part))?;
-        }
-    }
     let common = common(scenes, source, stack)?;
     let (corner, side, min_valid) = tile.unwrap_or_default();
     let rect = match tile {
@@ -122,6 +117,14 @@ fn file<'a>(source: &'a Source, part: &'a StackFile) -> Wanted<'a> {
     Wanted { source, number, path, bytes: *bytes, corner, side, min_valid, beyond }
 }
 
+/// Reads a member of an archive, if it is not in memory.
+fn load(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<(), Fault> {
+    match is_jpeg_2000_name(wanted.path) {
+        true => Ok(()),
+        false => scenes.load(wanted),
+    }
+}
+
 /// What the header of a file says.
 struct Header {
     size: (u32, u32),
@@ -145,6 +148,7 @@ fn header(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<Header, Fault> {
 fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<Common, Fault> {
     let mut common: Option<Common> = None;
     for part in &stack.parts {
+        load(scenes, &file(source, part))?;
         let Header { size, number, bands, geo } = header(scenes, &file(source, part))?;
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
         let nodata = geo.nodata.and_then(|nodata| number.encode(nodata));
@@ -202,6 +206,7 @@ fn plane(
     common: &Common,
     rect: Rect,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
+    load(scenes, wanted)?;
     let Header { size, number, bands, geo } = header(scenes, wanted)?;
     if size == common.size {
         let read = part(scenes, wanted, rect)?;

@@ -14,8 +14,10 @@ const RLE: i64 = 3;
 const SNAPPY: i64 = 1;
 /// Snappy never unpacks to more than this many times the size of its input.
 const SNAPPY_RATIO: u64 = 32;
-/// Lists may have this many elements for each byte of the file, since equal ones take little space.
-const MOST_ELEMENTS: u64 = 64;
+/// Lists of a row group may have this many elements for each of its rows, and this many more: equal
+/// ones take little space in the file, but not in memory.
+const MOST_IN_A_ROW: u64 = 64;
+const MOST_MORE: u64 = 1 << 20;
 
 /// Why the values of a column cannot be used.
 #[derive(Debug)]
@@ -124,16 +126,16 @@ impl Column<'_> {
         take: Take<'_, T>,
         each: &mut dyn FnMut(Level, Option<T>) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let most_elements = match self.leaf.is_list() {
-            true => self.file.len_bytes().saturating_mul(MOST_ELEMENTS),
-            false => 0,
-        };
+        let is_list = self.leaf.is_list();
         for (chunk, rows) in &self.chunks {
             let place = chunk.place.clone().map_err(Fault::NotStored)?;
             let mut pages = Pages::new(self.file, place);
             let mut dictionary = None;
             let mut left = *rows;
-            let mut entries = rows.saturating_add(most_elements);
+            let mut entries = match is_list {
+                true => rows.saturating_mul(MOST_IN_A_ROW).saturating_add(MOST_MORE),
+                false => *rows,
+            };
             while left > 0 {
                 let page = pages.next()?.ok_or_else(|| damaged("it ends before its last row"))?;
                 let (source, levels, body) = self.open(&page, chunk, unpack)?;
@@ -142,12 +144,13 @@ impl Column<'_> {
                     dictionary = Some((source, runs));
                     continue;
                 }
-                entries = entries.checked_sub(page.n).ok_or_else(|| match most_elements {
-                    0 => damaged("it has too many rows"),
-                    _ => {
-                        let reason =
-                            "its lists have many times more elements than the file has bytes";
-                        Fault::NotStored(reason.to_owned())
+                entries = entries.checked_sub(page.n).ok_or_else(|| match is_list {
+                    false => damaged("it has too many rows"),
+                    true => {
+                        let reason = format!(
+                            "its lists have more than {MOST_IN_A_ROW} elements in most of the rows"
+                        );
+                        Fault::NotStored(reason)
                     }
                 })?;
                 let levels = self.levels(source.bytes(), &page, levels)?;
