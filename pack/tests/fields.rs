@@ -283,3 +283,22 @@ fn a_table_labels_files_of_any_kind_and_of_no_extension() {
     let error = packed("file,label\n1.pdf,x\n2,y\n").unwrap_err();
     assert!(matches!(error, Error::UnclearRows { n: 1, .. }), "{error}");
 }
+
+#[test]
+fn masks_of_0_and_255_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    for (top, told) in [(255, true), (1, false)] {
+        for i in 0..6_u16 {
+            put(&images, &format!("{i}.png"), &png(i.into()));
+            let values: Vec<u16> =
+                (0..108).map(|p| if (p + i) % 5 == 0 { top } else { 0 }).collect();
+            put(&masks, &format!("{i}.png"), &grey(12, 9, &values, false));
+        }
+        let out = dir.path().join(format!("out {top}"));
+        let report = run(&images, &out, with(vec![field("mask", &masks, "")]), 1).unwrap();
+        let found =
+            report.doubts.iter().any(|doubt| doubt.text.contains("only the values 0 and 255"));
+        assert_eq!(found, told, "{:?}", report.doubts);
+    }
+}

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Axes, Dtype, Field, FieldName, GridSize, Nodata, media_type_of_extension};
-use gular_codec::Limits;
 use gular_codec::tiff::Pages;
+use gular_codec::{DecodeOptions, Decoder, Limits};
 use serde_json::Value;
 
 use super::colours::MaskColours;
@@ -16,11 +16,15 @@ use super::stems::{Found, Stems};
 use crate::array::{self, Start};
 use crate::error::{BadInput, Fault, Remedy};
 use crate::labels::Names;
-use crate::layout::{BAND, DATE, Layout, Placed};
+use crate::layout::{BAND, DATE, Doubt, Layout, Placed};
 use crate::payload::{PayloadOptions, PayloadRecipe, picture_start};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 use crate::{Align, Error, FieldFiles, Inputs, PlanOptions};
+
+/// The masks whose values are looked at when the plan is made, and the values that are told apart.
+const MOST_LOOKED: usize = 4;
+const MOST_VALUES: usize = 8;
 
 /// The fields whose values are files, while the plan is made.
 #[derive(Debug, Default)]
@@ -82,6 +86,9 @@ struct Seen {
     nodata: Option<(Option<Nodata>, String)>,
     /// Whether a mask has 16-bit values.
     wide: bool,
+    /// The values of the first masks, if these are few.
+    values: BTreeSet<u16>,
+    n_looked: usize,
     used: u64,
     /// Whether a JPEG decoder makes the numbers of a file.
     jpeg: bool,
@@ -217,6 +224,15 @@ impl<'a> Beside<'a> {
             Some(Fault { remedy: Remedy::NotOnImage, ..fault }.at(key.clone()))
         };
         self.fields.iter().filter_map(of).collect()
+    }
+
+    /// What the user should know of the values of masks.
+    pub(crate) fn doubts(&self) -> Option<Doubt> {
+        let is_binary = |field: &&Finding| field.seen.values.iter().eq(&[0, u16::from(u8::MAX)]);
+        self.fields.iter().find(is_binary).map(|_| {
+            let text = "the first masks have only the values 0 and 255, and loaders fill what is beyond an image with 255, which losses ignore: a table of colours with `0,0,0` and `255,255,255` makes the classes 0 and 1 of them";
+            Doubt::new(text.to_owned(), Vec::new())
+        })
     }
 
     /// The fields, now that all their files are known.
@@ -437,6 +453,9 @@ impl Finding {
                 return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
+            if self.seen.n_looked < MOST_LOOKED && self.seen.values.len() < MOST_VALUES {
+                self.look_at_values(path, *bytes);
+            }
         }
         let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
         // The files of a field of texts need not be opened.
@@ -446,6 +465,19 @@ impl Finding {
         self.seen.file.get_or_insert_with(|| key.to_owned());
         self.seen.media_types.insert(media_type);
         Ok(())
+    }
+
+    /// Records the values of a mask; what cannot be read is named when it is packed.
+    fn look_at_values(&mut self, path: &str, bytes: u64) {
+        self.seen.n_looked += 1;
+        let Ok((file, _)) = self.source.read(path, bytes, Vec::new()) else { return };
+        let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
+        if let Ok((_, values)) = Decoder::new(options).decode_values(&file) {
+            let mut values: Vec<u16> = values;
+            values.sort_unstable();
+            values.dedup();
+            self.seen.values.extend(values.into_iter().take(MOST_VALUES));
+        }
     }
 
     /// Checks that all arrays have the same value that means "not measured". NaN means it in any

@@ -436,6 +436,7 @@ impl<'a> PlanBuilder<'a> {
             Labels::Table(_) => from_table.labelled || layout.has_labels(),
             Labels::Column(_) => labelled,
         };
+        from_table.doubts.extend(beside.doubts());
         if beside.has_jpeg() {
             recipe.with_jpeg();
         }
