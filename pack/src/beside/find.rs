@@ -450,6 +450,9 @@ impl Finding {
             if !gular_codec::holds_values(&start) {
                 let reason =
                     format!("the mask `{path}` is not a PNG with one channel or with a palette");
+                if gular_codec::Further::sniff(&start).is_some() {
+                    return fault(reason, Some("convert it to PNG, with the same values"));
+                }
                 return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);

@@ -29,25 +29,40 @@ pub(crate) struct Folders {
 }
 
 /// The names of files in a folder, as far as they are compared with those in another one.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(super) struct FileNames {
     n: u64,
     sum: u64,
+    /// How many end in a mark and the name of their folder, and the mark.
+    marked: u64,
+    mark: Option<char>,
+}
+
+impl PartialEq for FileNames {
+    fn eq(&self, other: &Self) -> bool {
+        (self.n, self.sum) == (other.n, other.sum)
+    }
 }
 
 impl FileNames {
+    /// The mark between a file's own name and that of its folder, if all end so.
+    pub(super) fn mark(&self) -> Option<char> {
+        self.mark.filter(|_| self.marked == self.n)
+    }
+
     /// Takes a path below a folder; its extension does not count, and neither does the name of the
     /// folder in it, as in `after/7_after.png`.
     fn add(&mut self, path: &str, folder: &str) {
         let mut hasher = DefaultHasher::new();
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
         let behind = stem.len().checked_sub(folder.len()).and_then(|at| stem.split_at_checked(at));
-        let stem = match behind {
-            Some((before, end)) if end.eq_ignore_ascii_case(folder) => {
-                before.strip_suffix(['_', '-', '.']).unwrap_or(stem)
-            }
-            _ => stem,
-        };
+        let own = behind.filter(|(_, end)| *end == folder).and_then(|(before, _)| {
+            let mark = before.chars().next_back().filter(|mark| ['_', '-', '.'].contains(mark))?;
+            self.marked += u64::from(self.mark.is_none_or(|known| known == mark));
+            self.mark = Some(mark);
+            before.strip_suffix(mark)
+        });
+        let stem = own.unwrap_or(stem);
         stem.hash(&mut hasher);
         self.n += 1;
         self.sum = self.sum.wrapping_add(hasher.finish());

@@ -83,7 +83,8 @@ const OF_PAIRS: [&str; 2] = ["out", "change"];
 /// Folders such as `images` and `masks`, if all are such; without classes, if some are not images.
 pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doubt> {
     let files = folders.top.iter().map(|(name, folder)| (name.as_str(), folder.files));
-    let (images, masks) = parts(&files.collect(), labelled)?;
+    let files: BTreeMap<&str, FileNames> = files.collect();
+    let (images, masks) = parts(&files, labelled)?;
     let folder = folders.top.get(images)?;
     let deeper = labelled && folder.inner.values().any(|inner| inner.deeper);
     let rest = if deeper { CLASSES } else { KEY };
@@ -92,8 +93,7 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
         None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
         None => [KEY.to_owned()].into(),
     };
-    let names: Vec<&str> = folders.top.keys().map(String::as_str).collect();
-    Some(these_are_parts(&names, images, &masks, "", &rests, labelled))
+    Some(these_are_parts(&files, images, &masks, "", &rests, labelled))
 }
 
 /// Folders that are named by dates or by bands and have files of the same names.
@@ -143,8 +143,7 @@ pub(super) fn parts_in_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let deeper = inner().any(|(name, folder)| folder.deeper && name == images);
     let rest = if deeper && labelled { CLASSES } else { KEY };
     let rests = [rest.to_owned()].into();
-    let names: Vec<&str> = files.keys().copied().collect();
-    Some(these_are_parts(&names, images, &masks, "{split}/", &rests, labelled))
+    Some(these_are_parts(&files, images, &masks, "{split}/", &rests, labelled))
 }
 
 /// The same in folders that are classes.
@@ -290,17 +289,17 @@ pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt
 
 /// Says that these folders are parts of samples; `rests` are the patterns below that of the images.
 fn these_are_parts(
-    names: &[&str],
+    folders: &BTreeMap<&str, FileNames>,
     images: &str,
     others: &[&str],
     before: &str,
     rests: &BTreeSet<String>,
     labelled: bool,
 ) -> Doubt {
-    let one = names.len() == 1;
+    let one = folders.len() == 1;
     let text = format!(
         "{} {} like {} of the samples, not like {}",
-        list(names.iter().copied()),
+        list(folders.keys().copied()),
         if one { "looks" } else { "look" },
         if one { "a part" } else { "parts" },
         match (labelled, one) {
@@ -309,7 +308,15 @@ fn these_are_parts(
             (false, _) => "images alone",
         }
     );
-    let below = |name: &str, rest: &str| format!("{before}{}/{rest}", literal(name));
+    let below = |name: &str, rest: &str| {
+        let folder = literal(name);
+        // As in `after/7_after.png`.
+        let rest = match folders.get(name).and_then(FileNames::mark) {
+            Some(mark) => rest.replacen("{key}", &format!("{{key}}{mark}{folder}"), 1),
+            None => rest.to_owned(),
+        };
+        format!("{before}{folder}/{rest}")
+    };
     let when = match (rests.iter().any(|rest| rest.contains("{label}")), others.is_empty()) {
         (true, _) => "if the classes are the folders inside",
         (false, true) => "if there are no classes",
@@ -415,6 +422,20 @@ pub(crate) fn masks_among(marks: &Marks, patterns: &[String]) -> Option<Doubt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_folders_in_names_of_files_are_in_the_patterns() {
+        let mut folders = Folders::new(String::new());
+        for name in
+            ["before/1_before.png", "after/1_after.png", "before/2_before.png", "after/2_after.png"]
+        {
+            folders.add(name);
+        }
+        let doubt = parts_of_samples(&folders, true).unwrap();
+        let way = &doubt.readings[0];
+        assert_eq!(way.images, ["before/{key}_before.{ext}"]);
+        assert_eq!(way.files, [("after".to_owned(), "after/{key}_after.{ext}".to_owned())]);
+    }
 
     #[test]
     fn about_as_many_masks_as_images_are_told_apart() {
