@@ -125,17 +125,17 @@ struct Open {
     source: usize,
     path: String,
     number: u64,
-    contents: Contents,
+    contents: SceneBytes,
     tiff: Tiff,
 }
 
-enum Contents {
+enum SceneBytes {
     File(File),
     /// A member of an archive.
     Bytes(Vec<u8>),
 }
 
-impl Positioned for Contents {
+impl Positioned for SceneBytes {
     fn len_bytes(&self) -> io::Result<u64> {
         match self {
             Self::File(file) => file.len_bytes(),
@@ -152,7 +152,7 @@ impl Positioned for Contents {
 }
 
 /// A part of a scene.
-pub(crate) struct Pixels {
+pub(crate) struct ScenePart {
     pub(crate) values: Vec<u8>,
     /// 0 for each pixel that has no value by mask or alpha, if the file has one.
     pub(crate) valid: Option<Vec<u8>>,
@@ -193,7 +193,7 @@ impl Scenes {
         let known = |open: &Open| open.source == wanted.number && open.path == wanted.path;
         if let (Source::Archive(_), false) = (wanted.source, self.open.iter().any(known)) {
             let bytes = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
-            self.open(wanted, Contents::Bytes(bytes))?;
+            self.open(wanted, SceneBytes::Bytes(bytes))?;
         }
         Ok(())
     }
@@ -213,7 +213,7 @@ impl Scenes {
     }
 
     /// Reads a part of the scene of a window.
-    pub(crate) fn part(&mut self, wanted: &Wanted<'_>, rect: Rect) -> Result<Pixels, Fault> {
+    pub(crate) fn part(&mut self, wanted: &Wanted<'_>, rect: Rect) -> Result<ScenePart, Fault> {
         let at = self.find(wanted)?;
         let open = self.open.remove(at);
         let Open { tiff, contents, number, .. } = &open;
@@ -222,7 +222,7 @@ impl Scenes {
             let mut values = vec![0; bytes];
             tiff.read_window(contents, *number, rect, &mut self.chunks, &mut values)?;
             let valid = tiff.valid_window(contents, *number, rect, &mut self.chunks, &values)?;
-            Ok(Pixels { values, valid })
+            Ok(ScenePart { values, valid })
         });
         self.open.push(open);
         read
@@ -255,10 +255,10 @@ impl Scenes {
                 Some("run again when no program is writing to the folder"),
             ));
         }
-        self.open(wanted, Contents::File(file))
+        self.open(wanted, SceneBytes::File(file))
     }
 
-    fn open(&mut self, wanted: &Wanted<'_>, contents: Contents) -> Result<usize, Fault> {
+    fn open(&mut self, wanted: &Wanted<'_>, contents: SceneBytes) -> Result<usize, Fault> {
         let tiff = Tiff::read_pages(&contents, &self.limits, self.pages)?;
         while self.open.len() >= self.most_open {
             self.open.remove(0);

@@ -46,7 +46,7 @@ struct Ordered {
 
 /// A file before it is joined with the others of its sample.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
-struct Found {
+struct BandOrDate {
     key: String,
     date: String,
     band: String,
@@ -119,7 +119,8 @@ impl StackFiles {
             self.dates.place(&date),
             self.bands.place(&band),
         ];
-        let found = Found { key, date, band, part: StackFile { bytes, path: path.to_owned() } };
+        let found =
+            BandOrDate { key, date, band, part: StackFile { bytes, path: path.to_owned() } };
         let record = serde_json::to_vec(&found).map_err(|e| self.io(e.into()))?;
         self.files.push(&sort_key.join(&0), &record).map_err(|e| self.io(e))
     }
@@ -144,8 +145,8 @@ impl StackFiles {
         }
         let bands = self.bands();
         let io = |e| Error::io("sort in", &self.dir, e);
-        let mut files: Vec<Found> = Vec::new();
-        let mut end = |files: &mut Vec<Found>| {
+        let mut files: Vec<BandOrDate> = Vec::new();
+        let mut end = |files: &mut Vec<BandOrDate>| {
             let Some(first) = files.first() else { return Ok(()) };
             let key = first.key.clone();
             each(&key, stack(std::mem::take(files), &bands, self.dates.is_there))
@@ -153,7 +154,7 @@ impl StackFiles {
         for (i, pair) in self.files.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (_, record) = pair.map_err(io)?;
-            let found: Found = serde_json::from_slice(&record).map_err(|e| io(e.into()))?;
+            let found: BandOrDate = serde_json::from_slice(&record).map_err(|e| io(e.into()))?;
             if files.first().is_some_and(|first| first.key != found.key) {
                 end(&mut files)?;
             }
@@ -231,7 +232,7 @@ impl Ordered {
 }
 
 /// The files of one sample in order, if it has one for each band of each date.
-fn stack(files: Vec<Found>, bands: &[String], has_dates: bool) -> Result<Stack, Fault> {
+fn stack(files: Vec<BandOrDate>, bands: &[String], has_dates: bool) -> Result<Stack, Fault> {
     let of_date = |band: &str, date: &str| match has_dates {
         true if band.is_empty() => format!("the date `{date}`"),
         true => format!("band `{band}` of the date `{date}`"),
@@ -243,7 +244,7 @@ fn stack(files: Vec<Found>, bands: &[String], has_dates: bool) -> Result<Stack, 
         let date = first.date.clone();
         let no_bands = [String::new()];
         for band in if bands.is_empty() { &no_bands } else { bands } {
-            let is_next = |file: &Found| file.date == date && file.band == *band;
+            let is_next = |file: &BandOrDate| file.date == date && file.band == *band;
             let Some(file) = files.next_if(is_next) else {
                 let reason = format!("it has no file for {}", of_date(band, &date));
                 let hint = "add the file, or name the bands that all samples have, such as `{band:B02|B03}`";
@@ -350,9 +351,9 @@ mod tests {
         }
     }
 
-    fn found(date: &str, band: &str, path: &str) -> Found {
+    fn found(date: &str, band: &str, path: &str) -> BandOrDate {
         let part = StackFile { bytes: 1, path: path.to_owned() };
-        Found { key: "k".into(), date: date.into(), band: band.into(), part }
+        BandOrDate { key: "k".into(), date: date.into(), band: band.into(), part }
     }
 
     #[test]

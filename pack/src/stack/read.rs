@@ -12,7 +12,7 @@ use crate::array::{self, is_jpeg_2000_name};
 use crate::error::Fault;
 use crate::grid::Grid;
 use crate::input::{check_bytes, read_file};
-use crate::scenes::{Pixels, Scenes, Wanted, Window, inside, n_valid, padded};
+use crate::scenes::{ScenePart, Scenes, Wanted, Window, inside, n_valid, padded};
 use crate::source::Source;
 
 /// The part of a sample that is wanted.
@@ -30,7 +30,7 @@ pub(crate) struct StackWindow<'a> {
 }
 
 /// What all files of a sample share.
-struct Common {
+struct StackCommon {
     /// The location of the finest file.
     geo: Geo,
     /// Columns and rows of the finest file.
@@ -126,30 +126,30 @@ fn load(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<(), Fault> {
 }
 
 /// What the header of a file says.
-struct Header {
+struct RasterHeader {
     size: (u32, u32),
     number: Number,
     bands: usize,
     geo: Geo,
 }
 
-fn header(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<Header, Fault> {
+fn header(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<RasterHeader, Fault> {
     if is_jpeg_2000_name(wanted.path) {
         let Jpeg2000 { width, height, number, bands, geo, .. } =
             array::jpeg_2000(wanted.source, wanted.path, wanted.bytes, scenes.limits())?;
-        return Ok(Header { size: (width, height), number, bands: bands.into(), geo });
+        return Ok(RasterHeader { size: (width, height), number, bands: bands.into(), geo });
     }
     let tiff = scenes.tiff(wanted)?;
     let (size, number, bands) = ((tiff.width, tiff.height), tiff.number, tiff.bands.into());
-    Ok(Header { size, number, bands, geo: tiff.geo.clone() })
+    Ok(RasterHeader { size, number, bands, geo: tiff.geo.clone() })
 }
 
 /// Looks at the headers again: files may have been changed since the plan was made.
-fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<Common, Fault> {
-    let mut common: Option<Common> = None;
+fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<StackCommon, Fault> {
+    let mut common: Option<StackCommon> = None;
     for part in &stack.parts {
         load(scenes, &file(source, part))?;
-        let Header { size, number, bands, geo } = header(scenes, &file(source, part))?;
+        let RasterHeader { size, number, bands, geo } = header(scenes, &file(source, part))?;
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
         let nodata = geo.nodata.and_then(|nodata| number.encode(nodata));
         match &mut common {
@@ -158,7 +158,7 @@ fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<Common,
                 return Err(Fault::new(reason, None));
             }
             Some(of) if pixels(of.size) >= pixels(size) => {}
-            _ => common = Some(Common { geo, size, number, bands, nodata }),
+            _ => common = Some(StackCommon { geo, size, number, bands, nodata }),
         }
     }
     common.ok_or_else(|| Fault::new("it has no files".to_owned(), None))
@@ -169,7 +169,7 @@ fn frame(
     scenes: &mut Scenes,
     source: &Source,
     parts: &[StackFile],
-    common: &Common,
+    common: &StackCommon,
     rect: Rect,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
     let of_part = common.number.bytes() * common.bands;
@@ -203,11 +203,11 @@ fn frame(
 fn plane(
     scenes: &mut Scenes,
     wanted: &Wanted<'_>,
-    common: &Common,
+    common: &StackCommon,
     rect: Rect,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
     load(scenes, wanted)?;
-    let Header { size, number, bands, geo } = header(scenes, wanted)?;
+    let RasterHeader { size, number, bands, geo } = header(scenes, wanted)?;
     if size == common.size {
         let read = part(scenes, wanted, rect)?;
         return Ok((read.values, read.valid));
@@ -229,7 +229,7 @@ fn plane(
     Ok(bilinear(coarse, &to_file, rect))
 }
 
-fn part(scenes: &mut Scenes, wanted: &Wanted<'_>, rect: Rect) -> Result<Pixels, Fault> {
+fn part(scenes: &mut Scenes, wanted: &Wanted<'_>, rect: Rect) -> Result<ScenePart, Fault> {
     if !is_jpeg_2000_name(wanted.path) {
         return scenes.part(wanted, rect);
     }
@@ -238,7 +238,7 @@ fn part(scenes: &mut Scenes, wanted: &Wanted<'_>, rect: Rect) -> Result<Pixels, 
     let shape = [jp2.height.into(), jp2.width.into(), jp2.bands.into()];
     let (dtype, limits) = (array::dtype_of(jp2.number), scenes.limits());
     let read = array::values(&file, dtype, &shape, &limits, Pages::AsSaid)?;
-    Ok(Pixels { values: read.values, valid: None })
+    Ok(ScenePart { values: read.values, valid: None })
 }
 
 /// The pixels of a file of `size` between whose centres those of a rectangle of an image lie.
