@@ -6,8 +6,8 @@
 //! are, categories are the labels of whole images: `file_name` and `label`.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufReader;
 use std::path::Path;
 
@@ -36,8 +36,8 @@ pub(super) struct Coco {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct CocoImage {
-    #[serde(alias = "image_id", deserialize_with = "id")]
-    pub(super) id: i64,
+    #[serde(alias = "image_id")]
+    pub(super) id: ImageId,
     pub(super) file_name: String,
     pub(super) width: Option<f64>,
     pub(super) height: Option<f64>,
@@ -45,8 +45,7 @@ pub(super) struct CocoImage {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotation {
-    #[serde(deserialize_with = "id")]
-    pub(super) image_id: i64,
+    pub(super) image_id: ImageId,
     pub(super) category_id: i64,
     /// The box: left, top, width, height in pixels.
     pub(super) bbox: Option<[f64; 4]>,
@@ -62,22 +61,44 @@ pub(super) struct Category {
     pub(super) name: String,
 }
 
-/// An id, which some files write as a text (iWildCam, Herbarium).
-fn id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Id {
-        Number(i64),
-        Text(String),
+/// The id of an image, which some files write as a text (iWildCam, Herbarium). The number 1 and the
+/// texts `1` and `01` are three ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "WrittenId")]
+pub(super) enum ImageId {
+    Number(i64),
+    /// The first bytes of the text's BLAKE3: files have millions of ids.
+    Text([u8; 8]),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenId {
+    Number(i64),
+    Text(String),
+}
+
+impl From<WrittenId> for ImageId {
+    fn from(id: WrittenId) -> Self {
+        match id {
+            WrittenId::Number(number) => Self::Number(number),
+            WrittenId::Text(text) => {
+                let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(text.as_bytes()).as_bytes();
+                Self::Text([a, b, c, d, e, f, g, h])
+            }
+        }
     }
-    Ok(match Id::deserialize(from)? {
-        Id::Number(number) => number,
-        Id::Text(text) => text.parse().unwrap_or_else(|_| {
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            hasher.finish() as i64
-        }),
-    })
+}
+
+impl fmt::Display for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(start) => {
+                write!(f, "a text of BLAKE3 {:016x}…", u64::from_be_bytes(*start))
+            }
+        }
+    }
 }
 
 impl Coco {
@@ -243,6 +264,27 @@ fn parse(path: &Path) -> Result<Coco, Error> {
 #[cfg(test)]
 mod tests {
     use super::super::rows::Tables;
+    use super::{Coco, ImageId};
+
+    #[test]
+    fn ids_are_numbers_or_texts() {
+        let id = |text: &str| serde_json::from_str::<ImageId>(text).unwrap();
+        let (number, text, zero) = (id("1"), id("\"1\""), id("\"01\""));
+        assert_eq!(number, ImageId::Number(1));
+        assert!(number != text && text != zero && text == id("\"1\""));
+        // The start of the text's BLAKE3, whatever made the program.
+        assert_eq!(zero, ImageId::Text(*blake3::hash(b"01").as_bytes().first_chunk().unwrap()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("instances.json");
+        let text = r#"{"images":[{"id":"01","file_name":"a.jpg"},{"id":"1","file_name":"b.jpg"}],
+            "annotations":[{"image_id":"1","category_id":7}],
+            "categories":[{"id":7,"name":"cat"}]}"#;
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(Coco::open(&path).unwrap().images.len(), 2);
+        std::fs::write(&path, text.replace("\"01\"", "\"1\"")).unwrap();
+        let error = Coco::open(&path).unwrap_err().to_string();
+        assert!(error.contains("`a.jpg` and `b.jpg` have the same id"), "{error}");
+    }
 
     #[test]
     fn a_file_is_parsed_once_however_often_its_rows_are_read() {

@@ -14,7 +14,7 @@ use std::path::Path;
 use roxmltree::{Document, Node};
 
 use super::boxes;
-use super::coco::{Annotation, Category, Coco, CocoImage, ROUNDING};
+use super::coco::{Annotation, Category, Coco, CocoImage, ImageId, ROUNDING};
 use super::rows::fault;
 use crate::Error;
 
@@ -41,7 +41,7 @@ pub(super) fn read(folder: &Path) -> Result<Coco, Error> {
             return Err(fault(path, None, reason));
         }
         let size = |what| child(root, "size").and_then(|size| number(size, what));
-        let id = images.len() as i64;
+        let id = ImageId::Number(images.len() as i64);
         let (Some(width), Some(height)) = (size("width"), size("height")) else {
             let reason = "it has no `size` of the image, of which boxes are fractions";
             return Err(fault(path, None, reason));
