@@ -75,3 +75,20 @@ fn a_second_file_of_each_image_is_told_by_a_pattern() {
     let mask = ("mask".to_owned(), "m/{key}_m.{ext}".to_owned());
     assert_eq!(doubt.readings[0].files, [mask]);
 }
+
+#[test]
+fn tables_in_folders_of_several_levels_are_refused() {
+    let table = |name: &str| format!("file_name,text\n{name},a thing\n");
+    let (upper, lower) = (table("1.jpg"), table("2.jpg"));
+    let names = ["train/1.jpg", "train/sub/2.jpg"];
+    let nested = [("train/metadata.csv", upper.as_str()), ("train/sub/metadata.csv", &lower)];
+    let error = packed(&names, &nested).unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = &error else { panic!("{error:?}") };
+    assert!(doubt.text.contains("train/sub/metadata.csv"), "{doubt}");
+    let tables = doubt.readings.iter().map(|way| way.tables.as_ref().unwrap().len());
+    assert_eq!(tables.collect::<Vec<_>>(), [2, 1]);
+    // A table of something else says nothing.
+    let both = table("1.jpg") + "sub/2.jpg,a thing\n";
+    let other = [("train/metadata.csv", both.as_str()), ("train/sub/metadata.csv", "lens\nx\n")];
+    assert!(packed(&names, &other).is_ok());
+}

@@ -51,6 +51,10 @@ pub(crate) fn of_imagefolder(
     if !head.columns.iter().any(|column| column == KEY) {
         return Ok(None);
     }
+    let further = further_tables(source, &files)?;
+    if !further.is_empty() {
+        return Err(LayoutError::from(tables_in_tables(&files, &further, &head.columns)).into());
+    }
     if let Some(patterns) = classes(source, options)? {
         return Err(LayoutError::from(folders_and_table(&patterns, &files)).into());
     }
@@ -86,6 +90,46 @@ fn tables_in(source: &Path) -> Vec<PathBuf> {
         }
     }
     Vec::new()
+}
+
+/// Other tables of images, in folders further down than `tables`.
+fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    Source::Folder(source.to_owned()).files(&mut |name, _| {
+        let own = name.rsplit('/').next().unwrap_or(name);
+        let path = source.join(name);
+        if NAMES.contains(&own) && !tables.contains(&path) {
+            found.push(path);
+        }
+        Ok(())
+    })?;
+    // What cannot be read may be one.
+    found.retain(|path| {
+        Head::read(path).map_or(true, |head| head.columns.iter().any(|column| column == KEY))
+    });
+    found.sort();
+    Ok(found)
+}
+
+/// Each image has the table of the nearest folder above it, so that some rows may count for nothing.
+fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String]) -> Doubt {
+    let shown = |path: &PathBuf| path.display().to_string();
+    let upper: Vec<String> = tables.iter().map(shown).collect();
+    let all: Vec<String> = upper.iter().cloned().chain(further.iter().map(shown)).collect();
+    let text = format!(
+        "tables of images are in folders of several levels: {}",
+        crate::layout::named(all.iter())
+    );
+    let of = |when: &str, tables: Vec<String>| WayToRead {
+        tables: Some(tables),
+        label_column: find_label(columns).is_none().then(|| "none".to_owned()),
+        ..WayToRead::new(when, &[])
+    };
+    let ways = vec![
+        of("to take all of them, if no image is in two", all),
+        of("to take the upper ones", upper),
+    ];
+    Doubt::new(text, ways)
 }
 
 /// The patterns of the images, if folders look like classes.
