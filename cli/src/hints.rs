@@ -196,7 +196,7 @@ fn is_file_name(column: Option<&String>) -> bool {
     column.is_some_and(|name| ends.iter().any(|end| name.to_lowercase().ends_with(end)))
 }
 
-/// The hint for an error of packing, adopting, converting or exporting.
+/// The hint for a fault of an HDF5 or netCDF-4 file.
 fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
     use gular_pack::DatasetFault as F;
     match fault {
@@ -216,6 +216,7 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
     }
 }
 
+/// The hint for an error of packing, adopting, converting or exporting.
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
