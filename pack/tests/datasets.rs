@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Nodata, Split};
 use gular_pack::{
     ArchiveLimits, DatasetFault, Error, Inputs, LabelColumn, Labels, LayoutError, PackReport,
-    PlanOptions, TileOptions,
+    PlanOptions, TileOptions, Unlabelled,
 };
 
 use crate::support::{run, samples};
@@ -117,6 +117,27 @@ fn dimensions_of_netcdf_give_axes_and_say_what_belongs_to_rows() {
     let error = pack("era.nc", images("packed/{key}.npy")).0.unwrap_err();
     let Some(DatasetFault::Packed { attribute, .. }) = fault(error) else { panic!() };
     assert_eq!(attribute, "scale_factor");
+}
+
+#[test]
+fn negative_labels_are_none() {
+    let packed = |unlabelled| {
+        let plan = PlanOptions { unlabelled, ..PlanOptions::default() };
+        pack("labels/negative.h5", plan)
+    };
+    let error = packed(Unlabelled::Fail).0.unwrap_err();
+    let Error::Unlabelled { n: 1, images, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(images, "`images/0000002.npy`");
+    let labels = |dir: &tempfile::TempDir| -> Vec<i64> {
+        let (_, found) = samples(&dir.path().join("out"));
+        found.values().map(|(_, of)| i64::from_le_bytes(of[1][..].try_into().unwrap())).collect()
+    };
+    let (report, dir) = packed(Unlabelled::Skip);
+    assert_eq!((report.unwrap().unlabelled, labels(&dir)), (1, vec![0, 1, 1, 0]));
+    let (report, dir) = packed(Unlabelled::Keep);
+    let report = report.unwrap();
+    assert_eq!((report.unlabelled, labels(&dir)), (0, vec![0, 1, -1, 1, 0]));
+    assert!(report.doubts[0].text.contains("1 row has a negative label"), "{report:?}");
 }
 
 #[test]

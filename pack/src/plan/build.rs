@@ -30,7 +30,10 @@ use crate::scenes;
 use crate::sort::Sorter;
 use crate::source::Source;
 use crate::stack::{self, StackFiles, StackOptions};
-use crate::{CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PlanOptions, TileOptions};
+use crate::{
+    CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PlanOptions, TileOptions,
+    Unlabelled,
+};
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ pub struct PlanBuilder<'a> {
     stacks: Option<Sorter>,
     /// Samples whose files do not fit together.
     skipped: Vec<BadInput>,
+    /// Rows of datasets whose label is negative, which is none.
+    unlabelled: Names,
     /// Whether rows of pixels, which are the source itself, have labels.
     pub(crate) labelled: bool,
 }
@@ -82,7 +87,7 @@ impl<'a> PlanBuilder<'a> {
         let options = options.clone();
         let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
         let (table, labelled) = (None, false);
-        let (stacks, skipped) = (None, Vec::new());
+        let (stacks, skipped, unlabelled) = (None, Vec::new(), Names::default());
         Ok(Self {
             dir,
             options,
@@ -95,6 +100,7 @@ impl<'a> PlanBuilder<'a> {
             stack_files,
             stacks,
             skipped,
+            unlabelled,
             labelled,
         })
     }
@@ -131,7 +137,14 @@ impl<'a> PlanBuilder<'a> {
             && self.labelled
         {
             self.depths.look(&self.options, source, key.as_str(), bytes);
-            return self.add(key, bytes, rows.label(key.as_str()), None);
+            let label = rows.label(key.as_str());
+            if label.is_none_or(|label| label < 0) {
+                self.unlabelled.push(key.as_str());
+                if self.options.unlabelled != Unlabelled::Keep {
+                    return Ok(());
+                }
+            }
+            return self.add(key, bytes, label, None);
         }
         if let Some(files) = &mut self.stack_files {
             return files.add(key, bytes);
@@ -290,7 +303,7 @@ impl<'a> PlanBuilder<'a> {
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
-        let (scenes, labelled) = (self.scenes, self.labelled);
+        let (scenes, labelled, of_rows) = (self.scenes, self.labelled, self.unlabelled);
         let mut stacks = self.stacks.map(Sorter::finish).transpose().map_err(io_in(&dir))?;
         let of_grids = depths.doubts();
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
@@ -415,6 +428,7 @@ impl<'a> PlanBuilder<'a> {
             }
             last = Some((folded, key.to_owned()));
         }
+        without_class(&of_rows, last.is_none(), &options, &mut from_table)?;
         // Otherwise they are left out when they are packed.
         if options.on_error == OnBadInput::Fail {
             beside.unlike().into_iter().for_each(|bad| fatal.push(bad));
@@ -451,6 +465,30 @@ impl<'a> PlanBuilder<'a> {
             Content { classes, media_types, images, recipe, labelled, from_table, files, skipped };
         write(path, sorted, &options, content, cancel)
     }
+}
+
+/// Does with the rows of datasets that have no class what the options say; `all` have none.
+fn without_class(
+    rows: &Names,
+    all: bool,
+    options: &PlanOptions,
+    from_table: &mut FromTable,
+) -> Result<(), Error> {
+    let (n, images) = (rows.n, rows.to_string());
+    match options.unlabelled {
+        _ if n == 0 => {}
+        _ if all || options.unlabelled == Unlabelled::Fail => {
+            let why = "their labels are negative, which stands for none".to_owned();
+            return Err(Error::Unlabelled { n, images, why });
+        }
+        Unlabelled::Fail | Unlabelled::Skip => from_table.unlabelled.add(rows),
+        Unlabelled::Keep => {
+            let n = counted(n, "row has", "rows have");
+            let text = format!("{n} a negative label, and are packed without one: {images}");
+            from_table.doubts.push(Doubt::new(text, Vec::new()));
+        }
+    }
+    Ok(())
 }
 
 /// Images that have another size than their annotations say, and the same form.

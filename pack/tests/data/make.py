@@ -93,8 +93,49 @@ def jpeg_2000():
             file.write(np.moveaxis(pixels, 2, 0))
 
 
+def labels():
+    """Labels that are none, or of types that are not read, beside five images each."""
+    pathlib.Path("labels").mkdir(exist_ok=True)
+    names = h5py.enum_dtype({"cat": 0, "dog": 1}, basetype="u1")
+    for name, of_rows in (
+        ("negative", np.array([0, 1, -1, 1, 0], "i8")),
+        ("u64", np.array([0, 1, 0, 1, 0], "u8")),
+        ("text", np.array([b"a", b"b", b"a", b"b", b"a"])),
+        ("enum", np.array([0, 1, 0, 1, 0], "u1").astype(names)),
+        ("float", np.array([0, 1, 0, 1, 0], "f4")),
+    ):
+        with h5py.File(f"labels/{name}.h5", "w", libver="latest") as file:
+            file["images"] = rows(5, (4, 5, 3))
+            file["labels"] = of_rows
+
+
+def years():
+    """Two files, whose names say that the rows of one are not those of the other."""
+    pathlib.Path("years").mkdir(exist_ok=True)
+    with h5py.File("years/2019.h5", "w", libver="latest") as file:
+        file["images"] = rows(5, (4, 5, 3))
+    with h5py.File("years/2020.h5", "w", libver="latest") as file:
+        file["labels"] = np.array([0, 1, 0, 1, 0], "i4")
+
+
+def attributes():
+    """Attributes of netCDF that are not one number, or that say which numbers are valid."""
+    with h5py.File("attributes.h5", "w", libver="latest") as file:
+        for name, attribute, value in (
+            ("scales", "scale_factor", np.array([0.1, 0.2])),
+            ("text", "add_offset", "273.15"),
+            ("fills", "missing_value", np.array([1, 2], "u1")),
+            ("range", "valid_range", np.array([0, 200], "u1")),
+        ):
+            file[name] = rows(3, (4, 5, 3))
+            file[name].attrs[attribute] = value
+
+
 splits()
 several()
 filters()
 netcdf()
 jpeg_2000()
+labels()
+years()
+attributes()

@@ -89,7 +89,7 @@ pub enum DatasetFault {
     },
     /// A label that is not a class.
     #[error(
-        "row {row} of `{dataset}` is not a class: expected an integer of at least -1, or one 1 among zeros"
+        "row {row} of `{dataset}` is not a class: expected an integer, or one 1 among zeros"
     )]
     NotAClass {
         /// The dataset of labels.
