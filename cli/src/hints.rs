@@ -203,6 +203,9 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
         F::Packed { .. } => {
             "save the values themselves, in Python: `d = xarray.load_dataset(\"IN.nc\")`, then `for v in d.variables: d[v].encoding = {}`, then `d.to_netcdf(\"OUT.nc\")`"
         }
+        F::LabelType { .. } => {
+            "write each class as an integer, in Python: `numpy.unique(labels, return_inverse=True)[1]`, or pack without labels: `--labels none`"
+        }
         F::NotAClass { .. } => {
             "name the dataset with the labels with `--label-column`, or pack without: `--labels none`"
         }

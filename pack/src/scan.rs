@@ -123,11 +123,7 @@ pub(crate) fn scan(
         }
         Source::Datasets(rows) => {
             rows.files(&mut |name, size| walk.file(&path.join(name), size))?;
-            if !rows.unused().is_empty() {
-                let names = named(rows.unused().iter());
-                let text = format!("datasets that are not packed: {names}");
-                walk.scan.doubts.push(Doubt::new(text, Vec::new()));
-            }
+            walk.scan.doubts.extend(rows.doubts());
         }
     }
     if let Some(error) = walk.bad.into_error() {

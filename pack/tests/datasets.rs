@@ -141,6 +141,55 @@ fn negative_labels_are_none() {
 }
 
 #[test]
+fn labels_that_cannot_be_read_are_refused() {
+    for (name, words) in [
+        ("u64", "unsigned integers of 64 bits"),
+        ("text", "texts"),
+        ("enum", "names"),
+        ("float", "type F32"),
+    ] {
+        let source = format!("labels/{name}.h5");
+        let error = pack(&source, PlanOptions::default()).0.unwrap_err();
+        let Some(DatasetFault::LabelType { dataset, found }) = fault(error) else {
+            panic!("{name}")
+        };
+        assert_eq!(dataset, "labels");
+        assert!(found.contains(words), "{found}");
+        let plan = PlanOptions { labels: Labels::None, ..PlanOptions::default() };
+        assert_eq!(pack(&source, plan).0.unwrap().samples, 5, "{name}");
+    }
+}
+
+#[test]
+fn labels_in_a_file_of_another_name_are_asked_about() {
+    let error = pack("years", PlanOptions::default()).0.unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = &error else { panic!("{error:?}") };
+    assert!(doubt.text.contains("2019.h5") && doubt.text.contains("2020.h5"), "{doubt}");
+    let ways = doubt.readings.iter().map(|way| way.label_column.as_deref().unwrap());
+    assert_eq!(ways.collect::<Vec<_>>(), ["labels", "none"]);
+    for (column, classes) in [(LabelColumn::Named("labels".to_owned()), 2), (LabelColumn::None, 0)]
+    {
+        let plan = PlanOptions { labels: Labels::Column(column), ..PlanOptions::default() };
+        let (report, dir) = pack("years", plan);
+        report.unwrap();
+        assert_eq!(samples(&dir.path().join("out")).0.manifest().classes.len(), classes);
+    }
+}
+
+#[test]
+fn attributes_that_are_not_one_number_are_refused() {
+    for (name, expected) in
+        [("scales", "scale_factor"), ("text", "add_offset"), ("fills", "missing_value")]
+    {
+        let error = pack("attributes.h5", images(&format!("{name}/{{key}}.npy"))).0.unwrap_err();
+        let Some(DatasetFault::Packed { attribute, .. }) = fault(error) else { panic!("{name}") };
+        assert_eq!(attribute, expected);
+    }
+    let report = pack("attributes.h5", images("range/{key}.npy")).0.unwrap();
+    assert!(report.doubts.iter().any(|doubt| doubt.text.contains("`valid_range`")), "{report:?}");
+}
+
+#[test]
 fn labels_are_chosen_or_left_out() {
     let named = |name: &str| PlanOptions {
         labels: Labels::Column(LabelColumn::Named(name.to_owned())),

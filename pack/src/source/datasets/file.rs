@@ -7,11 +7,13 @@ use std::sync::Arc;
 use gular_bundle::{Axes, Dtype};
 use hdf5_reader::filters::FilterRegistry;
 use hdf5_reader::group::Group;
-use hdf5_reader::{Dataset, FileStorage, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem};
+use hdf5_reader::{
+    Dataset, Datatype, FileStorage, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem,
+};
 
 use super::lzf;
 use super::netcdf::{self, Dimension, Meaning};
-use super::number::{Bytes, dtype_of};
+use super::number::{Bytes, dtype_of, has_names};
 use crate::input::MOST_BYTES;
 
 /// Most groups and datasets of a file.
@@ -41,7 +43,7 @@ pub enum DatasetFault {
     ManyObjects,
     /// A dataset whose numbers are not those that are meant.
     #[error(
-        "the numbers of `{dataset}` are not the values themselves: it has the attribute `{attribute}`"
+        "the numbers of `{dataset}` may not be the values themselves: it has the attribute `{attribute}`"
     )]
     Packed {
         /// The dataset.
@@ -87,10 +89,16 @@ pub enum DatasetFault {
         /// The rows of the image.
         expected: u64,
     },
+    /// Labels of a kind that is not read.
+    #[error("`{dataset}` seems to have the labels, and they cannot be read: they are {found}")]
+    LabelType {
+        /// The dataset of labels.
+        dataset: String,
+        /// What it has.
+        found: String,
+    },
     /// A label that is not a class.
-    #[error(
-        "row {row} of `{dataset}` is not a class: expected an integer, or one 1 among zeros"
-    )]
+    #[error("row {row} of `{dataset}` is not a class: expected an integer, or one 1 among zeros")]
     NotAClass {
         /// The dataset of labels.
         dataset: String,
@@ -138,9 +146,13 @@ pub(super) struct Found {
     pub(super) kind: RowKind,
     /// Why its numbers are not the values that are meant.
     pub(super) packed: Option<&'static str>,
+    /// The attribute that says which numbers are valid.
+    pub(super) valid: Option<&'static str>,
     /// Its dimensions, if the file names them.
     pub(super) dimensions: Vec<Dimension>,
     pub(super) is_scale: bool,
+    /// Whether its numbers stand for names, which are not read.
+    pub(super) has_names: bool,
     /// Whether it stands for a dimension without values.
     pub(super) is_bare: bool,
 }
@@ -152,10 +164,21 @@ impl std::fmt::Debug for Found {
     }
 }
 
-/// The datasets of a file, and the names of those without rows of numbers.
+/// A dataset without rows of numbers.
+#[derive(Debug)]
+pub(super) struct Unread {
+    /// Its path, without the first slash.
+    pub(super) name: String,
+    /// The number of its rows, if that is known.
+    pub(super) n: Option<u64>,
+    /// What its rows are.
+    pub(super) kind: &'static str,
+}
+
+/// The datasets of a file, and those without rows of numbers.
 pub(super) struct Contents {
     pub(super) found: Vec<Found>,
-    pub(super) others: Vec<String>,
+    pub(super) others: Vec<Unread>,
 }
 
 /// Finds the datasets of a file.
@@ -179,9 +202,12 @@ pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
         for name in names {
             let dataset = group.dataset(&name);
             let name = format!("{path}{name}");
+            let kind = dataset.as_ref().map_or("not readable", |of| kind_of(of.dtype()));
+            // A single value has no rows.
+            let n = dataset.as_ref().ok().map(|of| of.shape().first().copied().unwrap_or(0));
             match dataset.map(|dataset| look(&name, dataset)) {
                 Ok(Some(one)) => found.push(one),
-                Ok(None) | Err(_) => others.push(name),
+                Ok(None) | Err(_) => others.push(Unread { name, n, kind }),
             }
             if found.len() + others.len() + seen.len() > MOST_OBJECTS {
                 return Err(DatasetFault::ManyObjects);
@@ -198,7 +224,7 @@ pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
         }
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
-    others.sort();
+    others.sort_by(|a, b| a.name.cmp(&b.name));
     name_dimensions(&mut found);
     Ok(Contents { found, others })
 }
@@ -208,15 +234,27 @@ fn look(name: &str, dataset: Dataset) -> Option<Found> {
     let [n, shape @ ..] = dataset.shape() else { return None };
     let (n, shape) = (*n, shape.to_vec());
     let dtype = dtype_of(dataset.dtype(), &dataset.raw_datatype().ok()?)?;
-    let Meaning { nodata, packed } = Meaning::of(&dataset);
+    let Meaning { nodata, packed, valid } = Meaning::of(&dataset);
     let is_scale = netcdf::is_scale(&dataset);
     let scale = |address| Dimension { address, name: String::new() };
     let dimensions = netcdf::scales_of(&dataset).unwrap_or_default().into_iter().map(scale);
     let dimensions = dimensions.collect();
     let kind = RowKind { dtype, shape, axes: None, nodata };
-    let name = name.to_owned();
+    let (name, has_names) = (name.to_owned(), has_names(dataset.dtype()));
     let is_bare = netcdf::is_bare_dimension(&dataset);
-    Some(Found { name, dataset, n, kind, packed, dimensions, is_scale, is_bare })
+    Some(Found { name, dataset, n, kind, packed, valid, dimensions, is_scale, has_names, is_bare })
+}
+
+/// What values of a type that is not read are.
+fn kind_of(dtype: &Datatype) -> &'static str {
+    match dtype {
+        Datatype::FixedPoint { size: 8, signed: false, .. } => "unsigned integers of 64 bits",
+        Datatype::FixedPoint { .. } => "integers of another size than 8, 16, 32 or 64 bits",
+        Datatype::FloatingPoint { .. } => "floating-point numbers that are not those of IEEE 754",
+        Datatype::String { .. } => "texts",
+        Datatype::Enum { .. } => "names of values",
+        _ => "not numbers",
+    }
 }
 
 /// Fills in the names of dimensions, which are those of their scales.

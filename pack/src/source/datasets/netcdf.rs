@@ -15,6 +15,11 @@ const DIMENSIONS: [(char, &[&str]); 5] = [
     ('z', &["z", "lev", "level", "depth", "altitude", "elevation"]),
 ];
 
+/// Attributes that have one number, if a dataset has them.
+const NUMBERS: [&str; 4] = ["scale_factor", "add_offset", "_FillValue", "missing_value"];
+/// Attributes that say which numbers are valid.
+const VALID: [&str; 3] = ["valid_range", "valid_min", "valid_max"];
+
 /// A dimension of a dataset: the address of its scale, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dimension {
@@ -64,29 +69,38 @@ pub(super) fn axes(dimensions: &[Dimension]) -> Option<Axes> {
 pub(super) struct Meaning {
     /// The value that means "not measured".
     pub(super) nodata: Option<f64>,
-    /// The attribute that says that the numbers are others than those stored.
+    /// The attribute that says that the numbers are others than those stored, or that is not read.
     pub(super) packed: Option<&'static str>,
+    /// The attribute that says which numbers are valid.
+    pub(super) valid: Option<&'static str>,
 }
 
 impl Meaning {
     pub(super) fn of(dataset: &Dataset) -> Self {
+        // Attributes that are not one number have a meaning that is not known.
+        let odd = |name: &&str| dataset.attribute(name).is_ok_and(|of| first(&of).is_none());
         let number = |name| dataset.attribute(name).ok().and_then(|of: Attribute| first(&of));
         let (fill, missing) = (number("_FillValue"), number("missing_value"));
         let differ = |a: f64, b: f64| a != b && !(a.is_nan() && b.is_nan());
         let two = fill.zip(missing).is_some_and(|(fill, missing)| differ(fill, missing));
         let unsigned = dataset.attribute("_Unsigned").and_then(|of| of.read_string());
-        let packed = if number("scale_factor").is_some_and(|scale| scale != 1.0) {
+        let packed = if let Some(name) = NUMBERS.iter().find(|name| odd(name)) {
+            Some(*name)
+        } else if number("scale_factor").is_some_and(|scale| scale != 1.0) {
             Some("scale_factor")
         } else if number("add_offset").is_some_and(|offset| offset != 0.0) {
             Some("add_offset")
-        } else if unsigned.is_ok_and(|text| text.eq_ignore_ascii_case("true")) {
+        } else if dataset.attribute("_Unsigned").is_ok()
+            && !unsigned.is_ok_and(|text| text.eq_ignore_ascii_case("false"))
+        {
             Some("_Unsigned")
         } else if two {
             Some("missing_value")
         } else {
             None
         };
-        Self { nodata: fill.or(missing), packed }
+        let valid = VALID.into_iter().find(|name| dataset.attribute(name).is_ok());
+        Self { nodata: fill.or(missing), packed, valid }
     }
 }
 

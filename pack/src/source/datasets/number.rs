@@ -80,13 +80,18 @@ pub(super) fn dtype_of(dtype: &Datatype, raw: &[u8]) -> Option<Dtype> {
             (whole && parts == ieee).then_some(dtype)
         }
         // The booleans of h5py, and other names for numbers.
-        Datatype::Enum { base, members } => {
+        Datatype::Enum { base, .. } => {
             let found = dtype_of(base, raw.get(8..)?)?;
-            let are_truth = members.iter().all(|one| matches!(one.name.as_str(), "FALSE" | "TRUE"));
-            Some(if are_truth && found == Dtype::I8 { Dtype::U8 } else { found })
+            Some(if !has_names(dtype) && found == Dtype::I8 { Dtype::U8 } else { found })
         }
         _ => None,
     }
+}
+
+/// Whether numbers of the type stand for names, other than those of booleans.
+pub(super) fn has_names(dtype: &Datatype) -> bool {
+    let Datatype::Enum { members, .. } = dtype else { return false };
+    !members.iter().all(|one| matches!(one.name.as_str(), "FALSE" | "TRUE"))
 }
 
 fn halves(bytes: &[u8]) -> Option<[u16; 2]> {

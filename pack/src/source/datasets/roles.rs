@@ -5,14 +5,17 @@ use std::path::Path;
 
 use gular_bundle::{Axes, FieldName};
 
-use super::rows::{Column, columns};
-use crate::layout::{Doubt, LayoutError, WayToRead};
+use super::file::DatasetFault;
+use super::rows::{Column, Other, columns};
+use crate::layout::{Doubt, LayoutError, WayToRead, split_of};
 use crate::{Error, FieldFiles, Inputs, LabelColumn, Labels, Pattern, PayloadOptions, PlanOptions};
 
 /// Names of datasets with the classes, in lower case: those of Keras, PatchCamelyon and So2Sat.
 const LABELS: [&str; 7] = ["y", "label", "labels", "target", "targets", "class", "classes"];
 /// Names of datasets with a class for each pixel.
 const MASKS: [&str; 2] = ["mask", "masks"];
+/// Other words for a part of samples in the names of files, in lower case.
+const PARTS: [&str; 8] = ["x", "data", "image", "images", "img", "imgs", "meta", "metadata"];
 /// Names that a field cannot have.
 const TAKEN: [&str; 4] = ["image", "label", "labels", "data"];
 
@@ -28,7 +31,7 @@ pub(crate) fn with_roles(
     if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
         return Ok(None);
     }
-    let Some((columns, _)) = columns(source)? else { return Ok(None) };
+    let Some((columns, others)) = columns(source)? else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
         return Err(Error::setting(&["tile"], text));
@@ -38,7 +41,8 @@ pub(crate) fn with_roles(
         let text = "rows of datasets are stored as they are, as arrays";
         return Err(Error::setting(&["payload"], text));
     }
-    let sets = Sets { has_splits: columns.iter().any(|of| !of.prefix.is_empty()), columns };
+    let has_splits = columns.iter().any(|of| !of.prefix.is_empty());
+    let sets = Sets { columns, others, has_splits };
     if options.images.is_empty() {
         options.images = vec![sets.image(source)?];
     }
@@ -47,7 +51,7 @@ pub(crate) fn with_roles(
     let label = match &options.labels {
         Labels::Path if has_label => None,
         Labels::Path | Labels::Column(LabelColumn::Find) => {
-            let found = sets.label(source, &images)?;
+            let found = sets.label(source, &images, &options.fields)?;
             options.labels =
                 found.clone().map_or(Labels::None, |name| Labels::Column(LabelColumn::Named(name)));
             found
@@ -75,6 +79,7 @@ pub(crate) fn with_roles(
 /// All datasets of a source.
 struct Sets {
     columns: Vec<Column>,
+    others: Vec<Other>,
     has_splits: bool,
 }
 
@@ -155,16 +160,28 @@ impl Sets {
         Ok(Pattern::parse(&self.pattern(name)).map_err(LayoutError::from)?)
     }
 
-    /// The dataset with the labels.
-    fn label(&self, source: &Path, images: &BTreeSet<String>) -> Result<Option<String>, Error> {
-        let is_label = |column: &Column| {
-            let kind = &column.found.kind;
-            let is_hot = matches!(kind.shape.as_slice(), [n] if *n > 1);
-            LABELS.contains(&last(&column.name).to_lowercase().as_str())
-                && ((kind.is_one() && kind.dtype.is_integer()) || is_hot)
-                && self.is_beside(column, images)
+    /// The dataset with the labels; `fields` are those that the user gives.
+    fn label(
+        &self,
+        source: &Path,
+        images: &BTreeSet<String>,
+        fields: &[FieldFiles],
+    ) -> Result<Option<String>, Error> {
+        let can_be = |column: &Column| has_name_of_labels(&column.name) && can_be_labels(column);
+        let found = self.names(|column| can_be(column) && self.is_beside(column, images));
+        if found.is_empty() {
+            self.check_no_labels(images, fields)?;
+        }
+        // Each split may have files of its own.
+        let is_apart = |column: &&Column| {
+            can_be(column)
+                && (found.is_empty() || found.contains(column.name.as_str()))
+                && !self.is_beside(column, images)
         };
-        let found = self.names(is_label);
+        let mut apart = self.columns.iter().filter(is_apart);
+        if let Some(doubt) = apart.find_map(|column| self.of_other_file(column, images)) {
+            return Err(LayoutError::from(doubt).into());
+        }
         match found.iter().collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
             [one] => Ok(Some((**one).to_owned())),
@@ -180,19 +197,91 @@ impl Sets {
         }
     }
 
+    /// The images of the split of `prefix`.
+    fn images_of<'a>(
+        &'a self,
+        prefix: &'a str,
+        images: &'a BTreeSet<String>,
+    ) -> impl Iterator<Item = &'a Column> {
+        self.columns
+            .iter()
+            .filter(move |image| image.prefix == prefix && images.contains(&image.name))
+    }
+
+    /// Checks that no dataset with a row for each image is called like labels, of which none are
+    /// read.
+    fn check_no_labels(
+        &self,
+        images: &BTreeSet<String>,
+        fields: &[FieldFiles],
+    ) -> Result<(), Error> {
+        let fail = |file: &Path, name: &str, found: String| {
+            let fault = DatasetFault::LabelType { dataset: name.to_owned(), found };
+            Err(Error::datasets(file, fault))
+        };
+        for other in self.others.iter().filter(|other| has_name_of_labels(&other.name)) {
+            let mut images = self.images_of(&other.prefix, images);
+            if images.any(|image| other.n.is_none_or(|n| n == image.found.n)) {
+                return fail(&other.file, &other.name, other.kind.to_owned());
+            }
+        }
+        let is_field = |column: &Column| {
+            let path = column.path_of(0);
+            let mut patterns = fields.iter().filter_map(|field| field.pattern.as_ref());
+            patterns.any(|pattern| !matches!(pattern.read(&path), Ok(None)))
+                || (field_name(&column.name).is_some() && column.found.packed.is_none())
+        };
+        let mut left = self.columns.iter().filter(|column| {
+            has_name_of_labels(&column.name)
+                && !images.contains(&column.name)
+                && !can_be_labels(column)
+                && !is_field(column)
+                && self.is_beside(column, images)
+        });
+        if let Some(column) = left.next() {
+            let kind = &column.found.kind;
+            let found = match column.found.has_names {
+                true => "numbers that stand for names, which are not read".to_owned(),
+                false => format!("rows of type {:?} and shape {:?}", kind.dtype, kind.shape),
+            };
+            return fail(&column.file, &column.name, found);
+        }
+        Ok(())
+    }
+
+    /// The doubt about labels in another file than the images, if they have as many rows.
+    fn of_other_file(&self, column: &Column, images: &BTreeSet<String>) -> Option<Doubt> {
+        let mut of_split = self.images_of(&column.prefix, images);
+        let image =
+            of_split.find(|image| image.found.n == column.found.n && image.file != column.file)?;
+        let text = format!(
+            "`{}` in `{}` may be the labels of `{}` in `{}`, but the names of these files do not say that they belong together",
+            column.name,
+            column.file.display(),
+            image.name,
+            image.file.display()
+        );
+        let way = |when: &str, label: &str| WayToRead {
+            label_column: Some(label.to_owned()),
+            ..WayToRead::new(when, &[])
+        };
+        let ways = vec![
+            way("if each row of the one belongs to that of the other", &column.name),
+            way("to pack without labels", "none"),
+        ];
+        Some(Doubt::new(text, ways))
+    }
+
     /// Whether each row of a dataset belongs to the image in the same row.
     fn is_beside(&self, column: &Column, images: &BTreeSet<String>) -> bool {
-        let mut of_split = self
-            .columns
-            .iter()
-            .filter(|image| image.prefix == column.prefix && images.contains(&image.name));
-        of_split.any(|image| {
+        self.images_of(&column.prefix, images).any(|image| {
             let (a, b) = (&column.found, &image.found);
             let first = |of: &Column| of.found.dimensions.first().map(|d| d.address);
             // A scale has no list of dimensions: it is one itself.
             let own = a.is_scale.then(|| a.dataset.address());
             let same = match (own.or(first(column)), first(image)) {
-                (Some(a), Some(b)) if column.file == image.file => a == b,
+                _ if column.file != image.file => subject(column) == subject(image),
+                (Some(a), Some(b)) => a == b,
                 _ => true,
             };
             a.n == b.n && same
@@ -249,6 +338,33 @@ fn of_groups<'a>(names: &[&&'a str]) -> Option<(&'a str, &'a str)> {
     })
 }
 
+fn has_name_of_labels(dataset: &str) -> bool {
+    LABELS.contains(&last(dataset).to_lowercase().as_str())
+}
+
+/// Whether rows are the number of a class, or may have a 1 at its place.
+fn can_be_labels(column: &Column) -> bool {
+    let kind = &column.found.kind;
+    let is_hot = matches!(kind.shape.as_slice(), [n] if *n > 1);
+    ((kind.is_one() && kind.dtype.is_integer()) || is_hot) && !column.found.has_names
+}
+
+/// What the name of a dataset's file says, apart from the split and from which part of samples the
+/// file has.
+fn subject(column: &Column) -> Vec<String> {
+    let stem = column.file.file_stem().unwrap_or_default().to_string_lossy();
+    subject_of(&stem, last(&column.name))
+}
+
+fn subject_of(stem: &str, dataset: &str) -> Vec<String> {
+    let (stem, dataset) = (stem.to_lowercase(), dataset.to_lowercase());
+    let words = stem.split(|c: char| !c.is_alphanumeric()).filter(|word| {
+        let is_role = PARTS.contains(word) || LABELS.contains(word) || MASKS.contains(word);
+        !word.is_empty() && !is_role && *word != dataset && split_of(word).is_none()
+    });
+    words.map(str::to_owned).collect()
+}
+
 /// The last part of a dataset's path.
 fn last(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
@@ -282,6 +398,23 @@ mod tests {
         check("masks", Some("mask"));
         check("label", None);
         check("0", None);
+    }
+
+    #[test]
+    fn files_belong_together_by_their_names() {
+        let check = |one: (&str, &str), other: (&str, &str), expected| {
+            let found = subject_of(one.0, one.1) == subject_of(other.0, other.1);
+            assert_eq!(found, expected, "{one:?} {other:?}");
+        };
+        let cam = "camelyonpatch_level_2_split_train";
+        check((&format!("{cam}_x"), "x"), (&format!("{cam}_y"), "y"), true);
+        check((&format!("{cam}_x"), "x"), (&format!("{cam}_meta"), "center"), true);
+        check(("images", "images"), ("Labels", "labels"), true);
+        check(("sen2_train", "sen2"), ("train-label", "label"), true);
+        check(("2019", "images"), ("2020", "labels"), false);
+        check(("2019_x", "x"), ("2020_y", "y"), false);
+        check(("2019_x", "x"), ("2019_y", "y"), true);
+        check(("level_1_x", "x"), ("level_2_y", "y"), false);
     }
 
     #[test]

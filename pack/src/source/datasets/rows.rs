@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{BundlePath, npy_header};
 use gular_codec::tiff::Geo;
 
-use super::file::{Contents, DatasetFault, Found, RowKind, datasets};
+use super::file::{Contents, DatasetFault, Found, RowKind, Unread, datasets};
 use super::labels::LabelRows;
 use crate::array::Start;
 use crate::input::MOST_BYTES;
-use crate::layout::{split_of, split_within};
+use crate::layout::{Doubt, named, split_of, split_within};
 use crate::scan::{hidden, stem_and_extension};
 use crate::source::archive::Opening;
 use crate::source::limits::{ArchiveLimit, ArchiveLimits};
@@ -102,8 +102,21 @@ fn is_hdf5(path: &Path) -> bool {
     [0, 512, 1024, 2048].into_iter().any(starts_at)
 }
 
-/// Datasets of rows, and the names of others.
-type Columns = (Vec<Column>, Vec<String>);
+/// A dataset of a split that cannot be packed.
+#[derive(Debug)]
+pub(super) struct Other {
+    /// The folder of its split with a slash, or nothing.
+    pub(super) prefix: String,
+    /// The dataset's path without that.
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+    pub(super) n: Option<u64>,
+    /// What its rows are.
+    pub(super) kind: &'static str,
+}
+
+/// Datasets of rows, and others.
+type Columns = (Vec<Column>, Vec<Other>);
 
 /// Opens all datasets of `path`, and lists those that have no rows of numbers.
 pub(super) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
@@ -112,21 +125,27 @@ pub(super) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
     for file in files {
         let fail = |fault| Error::datasets(&file, fault);
         let Contents { found, others } = datasets(&file).map_err(fail)?;
-        all_others.extend(others);
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let split = split_within(&stem);
+        let place = |name: &str| match (split, name.split_once('/')) {
+            (Some(split), _) => (format!("{split}/"), name.to_owned()),
+            (None, Some((word, rest))) if split_of(word).is_some() => {
+                (format!("{word}/"), rest.to_owned())
+            }
+            (None, _) => (String::new(), name.to_owned()),
+        };
+        for Unread { name, n, kind } in others {
+            let (prefix, name) = place(&name);
+            all_others.push(Other { prefix, name, file: file.clone(), n, kind });
+        }
         for found in found {
-            let (prefix, name) = match (split, found.name.split_once('/')) {
-                (Some(split), _) => (format!("{split}/"), found.name.clone()),
-                (None, Some((word, rest))) if split_of(word).is_some() => {
-                    (format!("{word}/"), rest.to_owned())
-                }
-                (None, _) => (String::new(), found.name.clone()),
-            };
+            let (prefix, name) = place(&found.name);
             let is_path = |name: &str| !name.contains(['{', '}']) && !hidden(name);
             let row = format!("{prefix}{name}/0.npy");
             if found.is_bare || !is_path(&name) || BundlePath::parse(&row).is_err() {
-                all_others.push(name);
+                // The number of a dimension's values is not that of its rows.
+                let (n, kind) = (Some(if found.is_bare { 0 } else { found.n }), "not nameable");
+                all_others.push(Other { prefix, name, file: file.clone(), n, kind });
                 continue;
             }
             let same = |column: &&Column| column.prefix == prefix && column.name == name;
@@ -169,6 +188,7 @@ impl DatasetRows {
             column.check(&options.archive)?;
         }
         check_alike(&used)?;
+        let others = others.into_iter().map(|other| other.name);
         let names = unused.into_iter().map(|column| column.name).chain(others);
         let names: BTreeSet<String> = names.collect();
         Ok(Some(Self {
@@ -185,9 +205,21 @@ impl DatasetRows {
         &self.path
     }
 
-    /// Datasets that are not packed.
-    pub(crate) fn unused(&self) -> &[String] {
-        &self.unused
+    /// What is not clear about the datasets.
+    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+        let mut texts = Vec::new();
+        if !self.unused.is_empty() {
+            texts.push(format!("datasets that are not packed: {}", named(self.unused.iter())));
+        }
+        let valid = |column: &Column| {
+            let attribute = column.found.valid.filter(|_| column.has_files)?;
+            Some(format!(
+                "`{}` says which of its numbers are valid (`{attribute}`), and all are packed as they are",
+                column.name
+            ))
+        };
+        texts.extend(self.columns.iter().filter_map(valid).collect::<BTreeSet<_>>());
+        texts.into_iter().map(|text| Doubt::new(text, Vec::new())).collect()
     }
 
     /// Paths and sizes of all rows.
