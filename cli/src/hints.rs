@@ -261,7 +261,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
         E::Unlabelled { .. } => {
-            "add the missing rows to the table, leave these images out with `--unlabelled skip`, or pack them without labels and boxes with `--unlabelled keep`"
+            "give them labels (in a table, add the missing rows), leave these images out with `--unlabelled skip`, or pack them without labels and boxes with `--unlabelled keep`"
         }
         E::NoTable { .. } => {
             "give `--labels` the word `path`, the word `none`, or a table in one of these formats"

@@ -125,9 +125,12 @@ fn negative_labels_are_none() {
         let plan = PlanOptions { unlabelled, ..PlanOptions::default() };
         pack("labels/negative.h5", plan)
     };
-    let error = packed(Unlabelled::Fail).0.unwrap_err();
-    let Error::Unlabelled { n: 1, images, .. } = &error else { panic!("{error:?}") };
-    assert_eq!(images, "`images/0000002.npy`");
+    // The nodata value is none, too.
+    for source in ["labels/negative.h5", "labels/fill.h5"] {
+        let error = pack(source, PlanOptions::default()).0.unwrap_err();
+        let Error::Unlabelled { n: 1, images, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(images, "`images/0000002.npy`");
+    }
     let labels = |dir: &tempfile::TempDir| -> Vec<i64> {
         let (_, found) = samples(&dir.path().join("out"));
         found.values().map(|(_, of)| i64::from_le_bytes(of[1][..].try_into().unwrap())).collect()
@@ -137,7 +140,7 @@ fn negative_labels_are_none() {
     let (report, dir) = packed(Unlabelled::Keep);
     let report = report.unwrap();
     assert_eq!((report.unlabelled, labels(&dir)), (0, vec![0, 1, -1, 1, 0]));
-    assert!(report.doubts[0].text.contains("1 row has a negative label"), "{report:?}");
+    assert!(report.doubts[0].text.contains("1 row has a label that stands for none"), "{report:?}");
 }
 
 #[test]

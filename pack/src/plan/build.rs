@@ -54,7 +54,7 @@ pub struct PlanBuilder<'a> {
     stacks: Option<Sorter>,
     /// Samples whose files do not fit together.
     skipped: Vec<BadInput>,
-    /// Rows of datasets whose label is negative, which is none.
+    /// Rows of datasets whose label stands for none.
     unlabelled: Names,
     /// Whether rows of pixels, which are the source itself, have labels.
     pub(crate) labelled: bool,
@@ -478,13 +478,15 @@ fn without_class(
     match options.unlabelled {
         _ if n == 0 => {}
         _ if all || options.unlabelled == Unlabelled::Fail => {
-            let why = "their labels are negative, which stands for none".to_owned();
+            let why =
+                "their labels are negative or the nodata value, which stand for none".to_owned();
             return Err(Error::Unlabelled { n, images, why });
         }
         Unlabelled::Fail | Unlabelled::Skip => from_table.unlabelled.add(rows),
         Unlabelled::Keep => {
             let n = counted(n, "row has", "rows have");
-            let text = format!("{n} a negative label, and are packed without one: {images}");
+            let text =
+                format!("{n} a label that stands for none, and are packed without one: {images}");
             from_table.doubts.push(Doubt::new(text, Vec::new()));
         }
     }

@@ -107,6 +107,10 @@ def labels():
         with h5py.File(f"labels/{name}.h5", "w", libver="latest") as file:
             file["images"] = rows(5, (4, 5, 3))
             file["labels"] = of_rows
+    with h5py.File("labels/fill.h5", "w", libver="latest") as file:
+        file["images"] = rows(5, (4, 5, 3))
+        file["labels"] = np.array([0, 1, 255, 1, 0], "u1")
+        file["labels"].attrs["_FillValue"] = np.uint8(255)
 
 
 def years():

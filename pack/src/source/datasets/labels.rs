@@ -79,7 +79,7 @@ impl DatasetRows {
     }
 }
 
-/// The class of each row; -1 for a negative number, which stands for no class.
+/// The class of each row; -1 for a negative number and for the nodata value, which stand for no class.
 fn classes_of(found: &Found) -> Result<Vec<i32>, DatasetFault> {
     let row_bytes = found.kind.bytes().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
     let number = usize::try_from(found.kind.dtype.size_bytes()).unwrap_or(1);
@@ -91,7 +91,10 @@ fn classes_of(found: &Found) -> Result<Vec<i32>, DatasetFault> {
         for row in found.rows(next, n)?.chunks_exact(row_bytes) {
             let mut numbers = row.chunks_exact(number).map(|bytes| value(found.kind.dtype, bytes));
             let class = match is_one {
-                true => numbers.next().flatten().map(|class| class.max(-1)),
+                true => numbers.next().flatten().map(|class| match found.kind.nodata {
+                    Some(none) if none == f64::from(class) => -1,
+                    _ => class.max(-1),
+                }),
                 false => place_of_one(numbers),
             };
             let row = classes.len() as u64;
