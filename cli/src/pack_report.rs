@@ -190,7 +190,9 @@ fn images_read_as(report: &PackReport) -> String {
         texts.iter().map(|text| format!(" {option} {}", show::quoted(text))).collect()
     };
     let (images, lists) = (given("--images", &report.images), given("--labels", &report.lists));
-    format!("read as:{images}{lists}\n")
+    let label =
+        report.label_dataset.iter().map(|name| format!(" --label-column {}", show::quoted(name)));
+    format!("read as:{images}{lists}{}\n", label.collect::<String>())
 }
 
 /// How rows of pixels were read.

@@ -97,6 +97,9 @@ pub struct PackReport {
     /// for rows of pixels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
+    /// The dataset of an HDF5 or netCDF-4 file that has the labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_dataset: Option<String>,
     /// The words in the place of splits, such as the names of folders or of the files of a split,
     /// and the split that each one stands for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

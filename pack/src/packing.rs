@@ -24,8 +24,8 @@ use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::shard_workers::ShardWorkers;
 use crate::source::{PixelRows, Source, with_roles};
 use crate::{
-    Align, CheckImages, Error, FractionsBy, Inputs, Labels, Layout, OnBadInput, Pages, Part,
-    PlanOptions, scan,
+    Align, CheckImages, Error, FractionsBy, Inputs, LabelColumn, Labels, Layout, OnBadInput, Pages,
+    Part, PlanOptions, scan,
 };
 
 /// Options of a run that do not change a byte of the bundle.
@@ -500,6 +500,10 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> PackRepo
         images: match options.plan.inputs {
             Inputs::Pixels { .. } => Vec::new(),
             _ => found.layout.patterns().iter().map(ToString::to_string).collect(),
+        },
+        label_dataset: match (options.plan.inputs, &options.plan.labels) {
+            (Inputs::Arrays, Labels::Column(LabelColumn::Named(name))) => Some(name.clone()),
+            _ => None,
         },
         split_words: found.split_words.clone(),
         doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),

@@ -42,6 +42,7 @@ fn a_file_for_each_split_and_part_needs_no_option() {
     let (report, dir) = pack("splits", PlanOptions::default());
     let report = report.unwrap();
     assert_eq!(report.images, ["{split}/x/{key}.npy"]);
+    assert_eq!(report.label_dataset.as_deref(), Some("y"));
     assert_eq!(report.axes.as_deref(), Some("yxc"));
     let (bundle, found) = samples(&dir.path().join("out"));
     assert_eq!((found.len(), bundle.manifest().classes.len()), (13, 3));
