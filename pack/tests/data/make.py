@@ -107,6 +107,9 @@ def labels():
         with h5py.File(f"labels/{name}.h5", "w", libver="latest") as file:
             file["images"] = rows(5, (4, 5, 3))
             file["labels"] = of_rows
+    with h5py.File("labels/enum_y.h5", "w", libver="latest") as file:
+        file["images"] = rows(5, (4, 5, 3))
+        file["y"] = np.array([0, 1, 0, 1, 0], "u1").astype(names)
     with h5py.File("labels/fill.h5", "w", libver="latest") as file:
         file["images"] = rows(5, (4, 5, 3))
         file["labels"] = np.array([0, 1, 255, 1, 0], "u1")

@@ -229,7 +229,9 @@ impl Sets {
             let path = column.path_of(0);
             let mut patterns = fields.iter().filter_map(|field| field.pattern.as_ref());
             patterns.any(|pattern| !matches!(pattern.read(&path), Ok(None)))
-                || (field_name(&column.name).is_some() && column.found.packed.is_none())
+                || (field_name(&column.name).is_some()
+                    && column.found.packed.is_none()
+                    && !column.found.has_names)
         };
         let mut left = self.columns.iter().filter(|column| {
             has_name_of_labels(&column.name)
