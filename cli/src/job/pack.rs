@@ -141,7 +141,16 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Options of `gular pack` that name files.
-const OF_FILES: [&str; 6] = ["--labels", "--classes", "--mask", "--field", "--about", "--datasets"];
+const OF_FILES: [&str; 8] = [
+    "--labels",
+    "--classes",
+    "--mask",
+    "--mask-colours",
+    "--mask-colors",
+    "--field",
+    "--about",
+    "--datasets",
+];
 
 /// Options for jobs.
 #[derive(Debug, Default)]
