@@ -202,6 +202,27 @@ fn contact_sheet_and_extract() {
 }
 
 #[test]
+fn inspect_names_bands_and_nodata() {
+    use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["B02", "B8A"] {
+        let geo = Geo { nodata: Some(0.0), ..Geo::default() };
+        let out = std::io::Cursor::new(Vec::new());
+        let mut tiff = GeoTiffWriter::new(out, (4, 3), 1, Number::U8, geo, Packing::None).unwrap();
+        tiff.push(&[7; 12]).unwrap();
+        let file = tiff.finish().unwrap().into_inner();
+        put(dir.path(), &format!("source/a_{name}.tif"), &file);
+    }
+    let (source, out) = (dir.path().join("source"), dir.path().join("out"));
+    let images = ["--as", "arrays", "--labels", "none", "--images", "{key}_{band}.tif"];
+    let pack = ["pack", text(&source), text(&out)].into_iter().chain(images);
+    assert_eq!(run(pack).code, Some(0));
+    let shown = run(["inspect", text(&out)]).stdout;
+    let expected = "field image: u8 [3, 4, 2] yxc, nodata 0\nbands of image: B02, B8A\n";
+    assert!(shown.contains(expected), "{shown}");
+}
+
+#[test]
 fn a_sheet_has_tiles_of_any_number_of_bands_or_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let sheet = dir.path().join("sheet.png");

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::{class_table, show};
 
+/// Most names of bands that are shown.
+const MOST_BANDS: usize = 16;
+
 /// Class counts need every index; above this many bytes of them they are left out.
 pub(super) const COUNTED_INDEX_BYTES: u64 = 1 << 30;
 
@@ -90,7 +93,15 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         let axes = field.axes.as_ref().filter(|_| !field.is_bytes());
         let axes = axes.map_or_else(String::new, |axes| format!(" {axes}"));
         let grid = if field.grid.is_some() { ", on the image's pixels" } else { "" };
-        let _ = writeln!(text, "field {}: {kind}{axes}{grid}", field.name);
+        let nodata = field.nodata.as_ref().map(|nodata| format!(", nodata {}", nodata.as_str()));
+        let nodata = nodata.unwrap_or_default();
+        let _ = writeln!(text, "field {}: {kind}{axes}{grid}{nodata}", field.name);
+        if !field.bands.is_empty() {
+            let names: Vec<&str> = field.bands.iter().map(|band| band.name.as_str()).collect();
+            let more = if names.len() > MOST_BANDS { ", …" } else { "" };
+            let shown = names.get(..names.len().min(MOST_BANDS)).unwrap_or_default();
+            let _ = writeln!(text, "bands of {}: {}{more}", field.name, shown.join(", "));
+        }
     }
     if let Some([mean, deviation]) = manifest.statistics.as_ref().map(mean_and_deviation) {
         let _ = writeln!(text, "pixels of train: mean {mean}, standard deviation {deviation}");
