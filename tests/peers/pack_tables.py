@@ -81,20 +81,27 @@ def lists_of_every_writer():
     """Several classes of a sample, as BigEarthNet's metadata.parquet and pandas have them."""
     words = ["red", "green", "blue", "a long name, with ü"]
     lists = [[words[j] for j in range(4) if i >> j & 1] for i in range(len(keys))]
-    rows = {"file_name": keys, "labels": lists, "years": [[2000 + i] * (i % 3) for i in range(len(keys))]}
+    n = range(len(keys))
+    rows = {
+        "file_name": keys,
+        "labels": lists,
+        "years": [[2000 + i] * (i % 3) for i in n],
+        "is_day": [i % 3 == 0 for i in n],
+        "place": [[i / 7, -i / 3] for i in n],
+    }
     table = pa.table(rows)
     pq.write_table(table, "lists.parquet")
     pq.write_table(table, "lists plain.parquet", compression="none", use_dictionary=False, row_group_size=7)
     pq.write_table(table, "lists v2.parquet", data_page_version="2.0", data_page_size=64, row_group_size=17)
     required = pa.list_(pa.field("element", pa.string(), nullable=False))
-    schema = pa.schema([pa.field("file_name", pa.string()), pa.field("labels", required, nullable=False), ("years", pa.list_(pa.int16()))])
+    schema = pa.schema([pa.field("file_name", pa.string()), pa.field("labels", required, nullable=False), ("years", pa.list_(pa.int16())), ("is_day", pa.bool_()), ("place", pa.list_(pa.float64()))])
     pq.write_table(table.cast(schema), "lists required.parquet", use_compliant_nested_type=False)
     with open("lists.jsonl", "w") as file:
         for row in zip(*rows.values()):
             file.write(json.dumps(dict(zip(rows, row))) + "\n")
     names = ["lists.jsonl", "lists.parquet", "lists plain.parquet", "lists v2.parquet", "lists required.parquet"]
     for name in names:
-        report = packed(name, "--labels", name, "--label-column", "labels", "--columns", "years")
+        report = packed(name, "--labels", name, "--label-column", "labels", "--columns", "years,is_day,place")
         fields = json.loads(pathlib.Path(f"bundle {name}/manifest.json").read_text())["fields"]
         check(f"{name} has several classes", "labels" in [field["name"] for field in fields], report)
     check("one bundle from the lists of every writer", len({digests[name] for name in names}) == 1, digests)

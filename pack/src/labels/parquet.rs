@@ -37,6 +37,10 @@ fn take(column: &mut Cells, i: usize) -> Cell {
         Cells::IntegerLists(all) => {
             all.get_mut(i).and_then(Option::take).map(|list| of_list(list, Cell::Integer))
         }
+        Cells::FloatLists(all) => {
+            all.get_mut(i).and_then(Option::take).map(|list| of_list(list, Cell::Float))
+        }
+        Cells::Bools(all) => all.get(i).copied().flatten().map(Cell::Bool),
         Cells::Unread(reason) => Some(Cell::Other(reason.clone())),
     };
     cell.unwrap_or(Cell::Missing)

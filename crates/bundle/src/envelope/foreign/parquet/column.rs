@@ -161,7 +161,12 @@ impl Column<'_> {
                 }
                 let has_value = |level: &Level| level.definition == self.leaf.max_def;
                 let n = levels.iter().filter(|level| has_value(level)).count();
+                let bits;
                 let (from, runs) = match &dictionary {
+                    _ if *self.leaf.kind.of_element() == ColumnKind::Bools => {
+                        bits = self.bools(&read(source.bytes(), body)?, page.encoding, n)?;
+                        (&bits, (0..n as u64).map(|offset| Run { offset, len: 1 }).collect())
+                    }
                     _ if page.encoding == PLAIN => {
                         (source.bytes(), self.plain(source.bytes(), body, n as u64)?)
                     }
@@ -246,6 +251,24 @@ impl Column<'_> {
         Ok(levels.map(|(repetition, definition)| Level { repetition, definition }).collect())
     }
 
+    /// Unpacks `n` truth values, each to a byte.
+    fn bools(&self, body: &[u8], encoding: i64, n: usize) -> Result<ReadAt, Fault> {
+        let bits = match encoding {
+            PLAIN => {
+                let bit = |i: usize| Some(body.get(i / 8)? >> (i % 8) & 1);
+                (0..n).map(bit).collect::<Option<Vec<u8>>>()
+            }
+            // Behind the length of the levels.
+            RLE => body
+                .get(4..)
+                .and_then(|levels| hybrid::decode(levels, 1, n))
+                .map(|levels| levels.into_iter().map(|level| u8::from(level == 1)).collect()),
+            other => return Err(Fault::NotStored(encoding_name(other))),
+        };
+        let bits = bits.ok_or_else(|| damaged("a page is shorter than its values"))?;
+        Ok(ReadAt::in_memory(&self.file.path(), bits))
+    }
+
     /// Returns the ranges of `n` values that are stored back to back.
     fn plain(&self, source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
         let cut = || damaged("a page is shorter than its values");
@@ -254,7 +277,7 @@ impl Column<'_> {
             ColumnKind::Unsigned64 => (8, 8),
             ColumnKind::Fixed(size) => (size, size),
             ColumnKind::Bytes | ColumnKind::Texts => return lengths_and_bytes(source, body, n),
-            ColumnKind::Other(_) | ColumnKind::List(_) => return Err(cut()),
+            ColumnKind::Other(_) | ColumnKind::List(_) | ColumnKind::Bools => return Err(cut()),
         };
         n.checked_mul(stored).filter(|all| *all <= body.len).ok_or_else(cut)?;
         let run =

@@ -44,6 +44,8 @@ pub(super) enum ColumnKind {
     Number { dtype: Dtype, stored: u64 },
     /// u64, which is not a type of a field.
     Unsigned64,
+    /// Truth values, a bit each.
+    Bools,
     /// Lists of values of this type.
     List(Box<ColumnKind>),
     /// A type that is not read, for this reason.
@@ -196,7 +198,7 @@ fn kind(element: &Value<'_>) -> ColumnKind {
             (Some(size), _) if size > 0 => ColumnKind::Fixed(size),
             _ => other("fixed_len_byte_array"),
         },
-        (Some(0), _) => other("boolean"),
+        (Some(0), _) => ColumnKind::Bools,
         (Some(3), _) => other("int96"),
         _ => other("null"),
     }

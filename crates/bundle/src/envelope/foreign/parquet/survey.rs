@@ -54,6 +54,7 @@ fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     let found = match &column.leaf.kind {
         ColumnKind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
         ColumnKind::List(_) => return Ok(Values::NotStored("it holds lists".to_owned())),
+        ColumnKind::Bools => return Ok(Values::NotStored("it is of type boolean".to_owned())),
         ColumnKind::Bytes => column.runs().map(Values::Bytes),
         ColumnKind::Texts => texts(column, left).map(Values::Texts),
         ColumnKind::Unsigned64 => {

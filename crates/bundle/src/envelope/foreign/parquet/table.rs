@@ -33,6 +33,10 @@ pub enum Cells {
     TextLists(Vec<Option<Vec<Option<String>>>>),
     /// Lists of integers.
     IntegerLists(Vec<Option<Vec<Option<i64>>>>),
+    /// Lists of numbers.
+    FloatLists(Vec<Option<Vec<Option<f64>>>>),
+    /// Truth values.
+    Bools(Vec<Option<bool>>),
     /// The column is not read, for this reason.
     Unread(String),
 }
@@ -96,13 +100,10 @@ impl ParquetTable {
 /// Reads the cells of a column; `left` bytes of texts may still be kept.
 fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     match &column.leaf.kind {
-        ColumnKind::Number { dtype: Dtype::F32, .. } => {
-            let number = |b: &[u8]| b.try_into().map(f32::from_le_bytes).map(f64::from);
-            floats(column, &mut |b| number(b).ok())
-        }
-        ColumnKind::Number { dtype: Dtype::F64, .. } => {
-            floats(column, &mut |b| b.try_into().map(f64::from_le_bytes).ok())
-        }
+        ColumnKind::Number { dtype: dtype @ (Dtype::F32 | Dtype::F64), .. } => column
+            .read(&mut |bytes| number(*dtype, bytes).ok_or_else(cut_number))
+            .map(Cells::Floats),
+        ColumnKind::Bools => column.read(&mut |bytes| Ok(bytes == [1])).map(Cells::Bools),
         ColumnKind::Number { dtype, .. } if dtype.is_integer() => {
             column.read(&mut |bytes| Ok(dtype.integer(bytes))).map(Cells::Integers)
         }
@@ -125,18 +126,26 @@ fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
             ColumnKind::Number { dtype, .. } if dtype.is_integer() => {
                 column.lists(&mut |bytes| Ok(dtype.integer(bytes))).map(Cells::IntegerLists)
             }
+            ColumnKind::Number { dtype: dtype @ (Dtype::F32 | Dtype::F64), .. } => {
+                let number = |b: &[u8]| number(*dtype, b).ok_or_else(cut_number);
+                column.lists(&mut |bytes| number(bytes)).map(Cells::FloatLists)
+            }
             _ => Err(Fault::NotStored(
-                "it holds lists of other things than texts or integers".to_owned(),
+                "it holds lists of other things than texts or numbers".to_owned(),
             )),
         },
         ColumnKind::Other(reason) => Err(Fault::NotStored(reason.clone())),
     }
 }
 
-fn floats(
-    column: &Column<'_>,
-    number: &mut dyn FnMut(&[u8]) -> Option<f64>,
-) -> Result<Cells, Fault> {
-    let damaged = || Fault::Damaged("a number is cut".to_owned());
-    column.read(&mut |bytes| number(bytes).ok_or_else(damaged)).map(Cells::Floats)
+/// Reads a float.
+fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
+    match dtype {
+        Dtype::F32 => bytes.try_into().map(f32::from_le_bytes).map(f64::from).ok(),
+        _ => bytes.try_into().map(f64::from_le_bytes).ok(),
+    }
+}
+
+fn cut_number() -> Fault {
+    Fault::Damaged("a number is cut".to_owned())
 }
