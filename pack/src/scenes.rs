@@ -20,8 +20,9 @@ use crate::source::Source;
 
 /// The number of files that one thread keeps open, unless a sample has more.
 const MOST_OPEN: usize = 8;
-/// The number of files that one thread keeps open whatever samples have.
-const MOST_OF_A_SAMPLE: usize = 64;
+/// The number of files that one thread keeps open whatever samples have: 32 threads stay below the
+/// 1024 files that a process may often have open.
+const MOST_OF_A_SAMPLE: usize = 24;
 /// Bytes of decoded chunks that one thread keeps: neighbours share them.
 const CHUNK_BYTES: usize = 32 << 20;
 
