@@ -211,7 +211,7 @@ fn inspect_names_bands_and_nodata() {
         let mut tiff = GeoTiffWriter::new(out, (4, 3), 1, Number::U8, geo, Packing::None).unwrap();
         tiff.push(&[7; 12]).unwrap();
         let file = tiff.finish().unwrap().into_inner();
-        put(dir.path(), &format!("source/a_{name}.tif"), &file);
+        put(dir.path(), format!("source/a_{name}.tif"), &file);
     }
     let (source, out) = (dir.path().join("source"), dir.path().join("out"));
     let images = ["--as", "arrays", "--labels", "none", "--images", "{key}_{band}.tif"];
