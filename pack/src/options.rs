@@ -112,10 +112,16 @@ impl PlanOptions {
         format!("{by}{}{}", group.unwrap_or_default(), self.fractions_text())
     }
 
+    /// The parts of paths by which several files make one array, of `band` and `date`.
+    pub(crate) fn joined(&self) -> Vec<&'static str> {
+        let has = |name: &&str| self.images.iter().any(|pattern| pattern.has(name));
+        let are_arrays = self.inputs == Inputs::Arrays;
+        [BAND, DATE].into_iter().filter(|name| are_arrays && has(name)).collect()
+    }
+
     /// Whether a sample may have several files: one for each band or date.
     pub(crate) fn joins_files(&self) -> bool {
-        let has = |name: &str| self.images.iter().any(|pattern| pattern.has(name));
-        self.inputs == Inputs::Arrays && (has(BAND) || has(DATE))
+        !self.joined().is_empty()
     }
 
     /// The payload in the manifest.

@@ -367,8 +367,10 @@ impl Finding {
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
         let is_array = match extension.as_str() {
             "npy" => true,
-            "tif" | "tiff" if self.colours.is_some() => self.tile.is_some(),
-            "tif" | "tiff" | "jp2" | "j2k" | "j2c" => self.arrays || is_mask(name),
+            _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
+            _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
+                self.arrays || is_mask(name)
+            }
             _ => false,
         };
         if is_array {

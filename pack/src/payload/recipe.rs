@@ -132,8 +132,7 @@ impl PayloadRecipe {
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
                 let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
-                let has = |name: &str| options.images.iter().any(|pattern| pattern.has(name));
-                let joined: Vec<_> = [BAND, DATE].into_iter().filter(|name| has(name)).collect();
+                let joined = options.joined();
                 let resamples =
                     options.align == Align::Resample && (has_mask || !joined.is_empty());
                 let align = resamples.then_some("resample");
