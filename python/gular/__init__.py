@@ -29,6 +29,7 @@ from .errors import (
     EmptyBatchWarning,
     Error,
     ForkError,
+    FunctionError,
     OptionError,
     RankError,
     RankWarning,
@@ -40,7 +41,7 @@ from .errors import (
 from .loader import DataLoader, Sample, merge_states
 from .mix import Mix
 from .samples import read_samples
-from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
+from .transforms import CenterCrop, PadCrop, RandomCrop, Resize, Whole
 
 __all__ = [
     "Array",
@@ -53,6 +54,7 @@ __all__ = [
     "Erasing",
     "Error",
     "ForkError",
+    "FunctionError",
     "Grayscale",
     "GularDataset",
     "GularIterable",
@@ -72,6 +74,7 @@ __all__ = [
     "TransferError",
     "UnmovedFieldWarning",
     "VerticalFlip",
+    "Whole",
     "__version__",
     "merge_states",
     "read_samples",

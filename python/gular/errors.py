@@ -45,6 +45,11 @@ class SampleError(Error, ValueError):
     """One sample cannot be found, or made into a row of a batch; ``key`` names it."""
 
 
+class FunctionError(Error, RuntimeError):
+    """The function of ``each`` raised an exception, or returned what a batch cannot have; ``key``
+    names the sample."""
+
+
 class StateError(Error, ValueError):
     """What is not a state, or one that this loader cannot continue from."""
 

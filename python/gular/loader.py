@@ -14,6 +14,7 @@ from ._gular import mask
 from .arrays import converter
 from .augment import Change
 from .device import Copies
+from .each import Workers, unpacked
 from .errors import EmptyBatchWarning, Error, OptionError, RankError, UnmovedFieldWarning
 from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
 from .waiting import Lines, made
@@ -128,6 +129,17 @@ class DataLoader:
     :param augment: What is then done to each picture: a list of :class:`gular.HorizontalFlip`,
         :class:`gular.VerticalFlip`, :class:`gular.QuarterTurns`, :class:`gular.Shift`,
         :class:`gular.ColorJitter`, :class:`gular.Grayscale` and :class:`gular.Erasing`.
+    :param each: A function of your own, called as ``each(sample, rng)`` with every sample, after
+        ``transform`` and ``augment``; or a transform of albumentations or torchvision as it is.
+        ``sample`` is a dictionary of arrays: ``image`` (``[height, width, channels]``, as stored),
+        the other fields, and ``label``, ``key``, ``index`` and ``epoch``; the arrays are lent for
+        this call. ``rng``, a ``numpy.random.Generator``, depends on (seed, epoch, sample) alone.
+        It returns the sample, fields that are new, or the picture alone. A picture of the type
+        that it was given is normalised then; floats in place of whole numbers are final.
+    :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``
+        (the default of Python without its lock, and for functions that release it).
+    :param collate: A function that makes the batch of a list of samples, as ``each`` returned them:
+        they may differ in shape, and have fields of their own. It runs where the loader is used.
     :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
         the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
     :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
@@ -206,6 +218,9 @@ class DataLoader:
         size: Union[None, int, Tuple[int, int]] = None,
         transform: Optional[Transform] = None,
         augment: Sequence[Change] = (),
+        each: Optional[Callable[..., Any]] = None,
+        each_in: Optional[str] = None,
+        collate: Optional[Callable[[List[Dict[str, Any]]], Any]] = None,
         mixup: Optional[float] = None,
         cutmix: Optional[float] = None,
         numbers: str = "f32",
@@ -263,7 +278,15 @@ class DataLoader:
         told = dict(arguments)
         told["rank"], told["world_size"] = ranks.options(self._own)
         asked = selected(told, Sample)
-        self._loader = made(_gular.Loader.make(settings(os.fspath(source), told), asked is not None), progress, asked)
+        if each is None and (each_in is not None or collate is not None):
+            name = "collate" if collate is not None else "each_in"
+            raise OptionError(f"option `{name}`: it is for the samples of `each`, which is not given")
+        made_of = settings(os.fspath(source), told)
+        self._collate = collate
+        #: The processes or threads that call `each`.
+        self._workers = None if each is None else Workers(each, each_in, workers, collate is not None)
+        channels = self._workers and self._workers.channels
+        self._loader = made(_gular.Loader.make(made_of, asked is not None, channels), progress, asked)
         self._about = json.loads(self._loader.about())
         self._pid = os.getpid()
         #: The first step that this loader makes, and how many loaders of other processes make them in turns.
@@ -373,6 +396,10 @@ class DataLoader:
 
     def _converted(self, fields: Dict[str, Any]) -> Dict[str, Any]:
         convert = self._convert
+        if self._collate is not None:
+            samples = [unpacked(value) for value in fields["sample"]]
+            collated: Dict[str, Any] = self._collate(samples)
+            return collated
         for name, value in fields.items():
             if isinstance(value, _gular.Array):
                 fields[name] = convert(value)
@@ -439,11 +466,13 @@ class DataLoader:
 
     def stats(self) -> Dict[str, Any]:
         """Sums since the loader was made: batches, samples, seconds in each phase, and which
-        side waits for the other (``bottleneck``); ``waiting_for`` is the shard that is being
+        side waits for the other (``bottleneck``); ``each_in`` is where ``each`` is called; ``waiting_for`` is the shard that is being
         fetched and waited for now, ``fitted`` what was chosen by the bundle's pictures, and
         ``repaired_blocks`` counts the blocks of each shard that were damaged in the node's cache
         and fetched again."""
         stats: Dict[str, Any] = json.loads(self._loader.stats())
+        if self._workers is not None:
+            stats["each_in"], stats["each_workers"] = self._workers.where, self._workers.n
         return stats
 
     @property

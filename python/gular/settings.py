@@ -11,9 +11,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ._gular import mask
 from .errors import OptionError, StateError
-from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
+from .transforms import CenterCrop, PadCrop, RandomCrop, Resize, Whole
 
-Transform = Union[RandomCrop, PadCrop, CenterCrop, Resize]
+Transform = Union[RandomCrop, PadCrop, CenterCrop, Resize, Whole]
 
 
 def settings(source: str, of: Mapping[str, Any]) -> str:
@@ -83,7 +83,7 @@ _OF_PYTORCH = {
     "num_workers": "write `workers=`: threads, 0 for one per core",
     "pin_memory": "not needed; `device=\"cuda\"` copies each batch from pinned memory",
     "pin_memory_device": "not needed; `device=\"cuda\"` copies each batch from pinned memory",
-    "collate_fn": "not needed, batches are made already; `as_tuple=(\"image\", \"label\")` gives tuples, and other changes are made to the batch",
+    "collate_fn": "write `collate=`, which gets a list of samples; `as_tuple=(\"image\", \"label\")` gives tuples",
     "sampler": "write `order=`, `shuffle=`, `draw=` or `select=`; ranks share the samples by themselves",
     "batch_sampler": "write `order=`, `shuffle=`, `draw=` or `select=`; ranks share the samples by themselves",
     "persistent_workers": "not needed: its threads stay from epoch to epoch",
@@ -150,7 +150,7 @@ def _augment(augment: Sequence[Any]) -> List[Any]:
         if type(change).__module__ != "gular.augment":
             raise OptionError(
                 f"option `augment`: {change!r} is not an augmentation that the loader's threads can do",
-                "use those of gular, such as gular.ColorJitter; for a transform of your own per picture, `gular.GularDataset(…, decode=True, transform=…)`",
+                "use those of gular, such as gular.ColorJitter; a function or transform of your own goes in `each=`",
             )
     return [change._json() for change in augment]
 
@@ -162,11 +162,11 @@ def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int,
         transform = RandomCrop(size) if split == "train" else CenterCrop(size)
     elif size is not None:
         raise OptionError("option `size`: `transform` has a size already", "give either `size` or `transform`")
-    if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize)):
+    if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize, Whole)):
         raise OptionError(
             f"option `transform`: {transform!r} is not a transform that the loader's threads can do",
-            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize; for a transform of your own per picture, "
-            "`gular.GularDataset(…, decode=True, transform=…)`",
+            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize; a function or transform of your own goes in `each=`, "
+            "with `transform=gular.Whole(224)` if it is to have whole pictures",
         )
     return transform._json()
 

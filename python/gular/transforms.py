@@ -69,6 +69,17 @@ class CenterCrop:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """The whole picture, of whatever size it has, for the function ``each``, which makes one of
+    ``size`` pixels (a square, or height and width) of it."""
+
+    size: Size = 224
+
+    def _json(self) -> Dict[str, Any]:
+        return {"whole": _size(self.size)}
+
+
+@dataclass(frozen=True)
 class Resize:
     """The whole picture, stretched to ``height`` by ``width`` pixels; without ``width``, a square."""
 

@@ -93,7 +93,8 @@ fn key(error: &Error) -> Option<&str> {
             | LoaderError::FieldSize { key, .. }
             | LoaderError::NoBoxes { key, .. }
             | LoaderError::Turned { key, .. }
-            | LoaderError::Panicked { key, .. },
+            | LoaderError::Panicked { key, .. }
+            | LoaderError::Each { key, .. },
         )
         | Error::Bundle(BundleError::Label { key, .. } | BundleError::Value { key, .. }) => {
             Some(key)
@@ -136,6 +137,7 @@ fn class(error: &Error) -> &'static str {
             | LoaderError::NoBoxes { .. }
             | LoaderError::Turned { .. },
         ) => "SampleError",
+        Error::Loader(LoaderError::Each { .. }) => "FunctionError",
         Error::Loader(LoaderError::Delivered { .. } | LoaderError::Uncounted { .. }) => {
             "DeliveryError"
         }

@@ -8,6 +8,7 @@ mod array;
 mod augment;
 mod dataset;
 mod dlpack;
+mod each;
 mod error;
 mod exit;
 mod files;
@@ -32,6 +33,8 @@ mod _gular {
     use super::array::Array;
     #[pymodule_export]
     use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::each::Channels;
     #[pymodule_export]
     use super::error::mask;
     #[pymodule_export]

@@ -14,6 +14,7 @@ use pyo3::types::{PyDict, PyString};
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
+use crate::each::Channels;
 use crate::error::{named, raise, raise_in_training, raise_of_bytes};
 use crate::exit::detached;
 use crate::loader_settings::Settings;
@@ -38,15 +39,22 @@ pub(crate) struct Loader {
 impl Loader {
     /// Begins to make a loader: opens the bundle, fetching it first where it is a URL whose shards
     /// are not to come as they are needed, and starts the threads. `asks`: whether the samples that
-    /// are used are asked for.
+    /// are used are asked for; `channels`: to the user's function of each sample.
     #[staticmethod]
-    fn make(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Making> {
+    fn make(
+        py: Python<'_>,
+        settings: &str,
+        asks: bool,
+        channels: Option<&Channels>,
+    ) -> PyResult<Making> {
         let settings: Settings = parse_options::parse(py, settings)?;
+        let each = channels.map(Channels::each);
         let (permuted, unchosen) = (settings.permuted(), settings.unchosen());
         let source = settings.source.clone();
         Ok(Making::start(move |watch, events| {
             let only = asks.then(|| asking(events));
-            let Prepared { bundle, options, waits, asked } = settings.open(only, watch)?;
+            let Prepared { bundle, mut options, waits, asked } = settings.open(only, watch)?;
+            options.each = each;
             let n_samples = bundle.n_samples(options.split);
             let options = options.fitted(&bundle, unchosen, watch.cancel)?;
             let loader = gular_runtime::Loader::new(bundle, options)?;
@@ -191,6 +199,7 @@ impl Loader {
             "read": seconds(Phase::Read),
             "check": seconds(Phase::Check),
             "decode": seconds(Phase::Decode),
+            "each": seconds(Phase::Each),
             "wait_for_slot": seconds(Phase::WaitForSlot),
             "wait_for_batch": seconds(Phase::WaitForBatch),
             "waiting_for": self.waits.now(),

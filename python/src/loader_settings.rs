@@ -78,6 +78,7 @@ enum Shape {
     Random { width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), flip: f64 },
     Pad { width: u32, height: u32, padding: u32, flip: f64 },
     Center { width: u32, height: u32, resize_short: Option<u32> },
+    Whole { width: u32, height: u32 },
     Resize { width: u32, height: u32 },
 }
 
@@ -345,6 +346,7 @@ impl Shape {
                 let resize_short = resize_short.unwrap_or(short.saturating_add(short / 7));
                 Transform::Eval { resize_short, width, height }
             }
+            Self::Whole { width, height } => Transform::Whole { width, height },
             Self::Resize { width, height } => Transform::Resize { width, height },
         }
     }

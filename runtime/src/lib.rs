@@ -51,10 +51,10 @@ pub use gular_transfer::{
     open_bundle,
 };
 pub use loader::{
-    Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Element, Epoch, Fold,
-    IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState, Normalise, NormaliseBy,
-    Numbers, OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream, Turns, Unchosen,
-    UnknownLabels, Values,
+    Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Each, Element, Epoch, Fold,
+    GivenSample, GivenValue, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState,
+    Normalise, NormaliseBy, Numbers, OnBadSample, Phase, Predicate, ResultValue, SampleFacts,
+    SampleFunction, SampleResult, Select, Stats, Stream, Turns, Unchosen, UnknownLabels, Values,
 };
 pub use main_error::MainError;
 pub use rank::{RankError, RankSource, Ranks, available_cores};

@@ -56,6 +56,14 @@ pub enum Transform {
         /// Number of rows of the result.
         height: u32,
     },
+    /// Leaves the picture as it is, for a function that brings it to the size of the batch:
+    /// [`LoaderOptions::each`](crate::LoaderOptions::each).
+    Whole {
+        /// Number of columns in the batch.
+        width: u32,
+        /// Number of rows in the batch.
+        height: u32,
+    },
     /// Resizes the whole picture, without keeping its proportions.
     Resize {
         /// Number of columns of the result.
@@ -156,6 +164,7 @@ impl Transform {
             Self::Train { width, height, .. }
             | Self::Crop { width, height, .. }
             | Self::Eval { width, height, .. }
+            | Self::Whole { width, height }
             | Self::Resize { width, height } => (width, height),
         }
     }
@@ -189,7 +198,7 @@ impl Transform {
                     )
                 })
             }
-            Self::Resize { .. } => None,
+            Self::Whole { .. } | Self::Resize { .. } => None,
         }
     }
 
@@ -215,14 +224,16 @@ impl Transform {
             Self::Eval { resize_short, width: w, height: h } => {
                 middle(width, height, resize_short, (w, h))
             }
-            Self::Resize { width: w, height: h } => Placement {
-                region: Rect::whole(width, height),
-                resize: Resize::to(w, h),
-                keep: None,
-                pad: None,
-            },
+            Self::Whole { .. } => resized((width, height), (width, height)),
+            Self::Resize { width: w, height: h } => resized((width, height), (w, h)),
         }
     }
+}
+
+/// The whole of a picture of size `of`, stretched to `to`.
+fn resized(of: (u32, u32), to: (u32, u32)) -> Placement {
+    let (region, resize) = (Rect::whole(of.0, of.1), Resize::to(to.0, to.1));
+    Placement { region, resize, keep: None, pad: None }
 }
 
 /// torchvision's `RandomResizedCrop.get_params`.

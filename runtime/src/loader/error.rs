@@ -152,6 +152,14 @@ pub enum LoaderError {
         /// The message of the panic.
         message: String,
     },
+    /// The function that is called with each sample failed, or returned what a batch cannot have.
+    #[error("the function of `each` failed with sample `{key}`: {reason}")]
+    Each {
+        /// The sample.
+        key: String,
+        /// What went wrong, in several lines if the function raised an exception.
+        reason: String,
+    },
     /// A thread of the loader ended by a panic of its own.
     #[error("a thread of the loader failed (a panic)")]
     Broken,
@@ -193,7 +201,7 @@ impl LoaderError {
             Self::NoRoom { .. } => {
                 "raise the cache's limit, or use the order `window` with fewer shards per window"
             }
-            Self::Stopped | Self::Shard(_) => return None,
+            Self::Stopped | Self::Shard(_) | Self::Each { .. } => return None,
         })
     }
 }

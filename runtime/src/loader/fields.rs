@@ -103,6 +103,11 @@ impl OtherField {
     pub(super) fn is_stored(&self) -> bool {
         !matches!(self.kind, OtherKind::Affine)
     }
+
+    /// Whether it is a second picture that is made as the image is.
+    pub(super) fn is_picture(&self) -> bool {
+        matches!(&self.kind, OtherKind::Interpolated(of) if of.writer.is_none())
+    }
 }
 
 impl OtherKind {

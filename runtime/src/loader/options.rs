@@ -5,7 +5,7 @@ use std::time::Duration;
 use gular_bundle::{Axes, Field, Split};
 use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
 
-use super::{AxisOrder, Depth, Draw, NormaliseBy, Numbers, Select, UnknownLabels};
+use super::{AxisOrder, Depth, Draw, Each, NormaliseBy, Numbers, Select, UnknownLabels};
 use crate::augment::{Augment, Blend, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
@@ -37,6 +37,9 @@ pub struct LoaderOptions {
     /// A function of your own that is applied next. It is not part of a loader's state: a training
     /// run that resumes must be given the same function.
     pub augment: Option<Augment>,
+    /// A function that is called next, with all fields of a sample. It is not part of a loader's
+    /// state either.
+    pub each: Option<Each>,
     /// How the samples of a batch are finally blended in pairs;
     /// [`Batch::blended`](super::Batch::blended) has the result. It is not part of a loader's
     /// state.
@@ -158,6 +161,7 @@ impl LoaderOptions {
                 Split::Val | Split::Test => Transform::eval(224),
             },
             augment: None,
+            each: None,
             blend: None,
             numbers: Numbers::Stored,
             layout: AxisOrder::ChannelsLast,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::BytesMut;
 use gular_bundle::{
     Bundle, Field, FieldIdx, FieldKind, Row, SampleEntry, SampleId, Shard, ShardIdx, Split,
 };
@@ -17,6 +18,7 @@ use super::ahead::Ahead;
 use super::batch_slots::Ticket;
 use super::boxes::{OF_BOXES, keep_rows, move_boxes};
 use super::columns::Column;
+use super::each::{EachStage, EachTools, GivenSample};
 use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
 use super::fitted::is_grey;
 use super::labels::{self, UNKNOWN};
@@ -48,6 +50,7 @@ pub(super) struct Source {
     seed: u64,
     transform: Transform,
     augment: Option<Augment>,
+    each: Option<EachStage>,
     on_error: OnBadSample,
     unknown_labels: UnknownLabels,
     depth: Depth,
@@ -89,6 +92,7 @@ pub(super) struct Tools {
     pixels: PixelTools,
     /// Of fields that move with the image, whose own pixels are kept until the end.
     second: PixelTools,
+    each: EachTools,
     /// The sample as stored; unused where files are mapped.
     stored: Vec<u8>,
     /// The reader that may have read the sample already.
@@ -168,8 +172,10 @@ fn touch(bytes: &[u8]) {
 
 impl Source {
     pub(super) fn new(bundle: Arc<Bundle>, options: &LoaderOptions) -> Result<Self, Error> {
+        let fields = Fields::new(&bundle, options)?;
         Ok(Self {
-            fields: Fields::new(&bundle, options)?,
+            each: EachStage::new(&fields, options)?,
+            fields,
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
@@ -188,12 +194,22 @@ impl Source {
 
     /// Returns the fields in a row of a batch.
     pub(super) fn columns(&self) -> &[Column] {
-        &self.fields.columns
+        self.each.as_ref().map_or(&self.fields.columns, EachStage::columns)
     }
 
     /// Whether the first field in a row is a picture.
     pub(super) fn has_pictures(&self) -> bool {
-        self.fields.image.is_some()
+        self.fields.image.is_some() && !self.each.as_ref().is_some_and(EachStage::is_collected)
+    }
+
+    /// Ends calls of the training program's function, with errors.
+    pub(super) fn end(&self) {
+        self.each.iter().for_each(EachStage::end);
+    }
+
+    /// Whether pixels become a row as soon as they are decoded.
+    fn is_plain(&self) -> bool {
+        self.augment.is_none() && self.each.is_none()
     }
 
     /// The first field that is moved with the image.
@@ -226,12 +242,16 @@ impl Source {
 
     /// Whether each point of an image stays at the same fraction of its width and height.
     fn keeps_places(&self) -> bool {
-        matches!(self.transform, Transform::Resize { .. }) && self.augment.is_none()
+        use Transform::{Resize, Whole};
+        matches!(self.transform, Resize { .. } | Whole { .. }) && self.augment.is_none()
     }
 
     /// Returns the number of bytes in a row of each field.
     pub(super) fn row_bytes(&self, options: &LoaderOptions) -> Result<Vec<Option<usize>>, Error> {
-        self.fields.row_bytes(options)
+        match &self.each {
+            Some(each) if each.is_collected() => Ok(vec![None]),
+            _ => self.fields.row_bytes(options),
+        }
     }
 
     /// The field whose digests prove that a sample was delivered.
@@ -257,7 +277,8 @@ impl Source {
             scaling: self.scaling,
         });
         let (pixels, second) = (PixelTools::default(), PixelTools::default());
-        Tools { decoder, pixels, second, stored: Vec::new(), ahead: ahead.cloned() }
+        let (each, stored) = (EachTools::default(), Vec::new());
+        Tools { decoder, pixels, second, each, stored, ahead: ahead.cloned() }
     }
 
     /// Returns the shard of a sample.
@@ -354,10 +375,18 @@ impl Source {
         let visit = Visit { epoch: ticket.of.epoch, position, sample };
         ticket.term = entry.digest().map(|digest| term(visit, &digest));
         let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
-        let (mut cells, mut bytes) = (row.cells.iter_mut(), 0);
+        let mut bytes = 0;
         let mut made = None;
+        // What a function gets first has memory of its own.
+        let (mut own, mut row_cells) = (Vec::new(), row.cells.iter_mut());
+        let mut nothing = Cell::Row(BytesMut::new());
+        let first = match (&self.fields.image, &self.each) {
+            (Some(_), Some(_)) => Some(&mut nothing),
+            (Some(_), None) => row_cells.next(),
+            (None, _) => None,
+        };
         if let Some(image) = &self.fields.image
-            && let Some(Cell::Row(cell)) = cells.next()
+            && let Some(Cell::Row(cell)) = first
         {
             let field = image.field;
             let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
@@ -368,6 +397,14 @@ impl Source {
         }
         let (mut moved, mut boxes, mut of_boxes) = (Vec::new(), None, Vec::new());
         let mut places = Vec::new();
+        let placement = made.as_ref().map(|(_, _, (_, place), _)| *place);
+        let cells = match &self.each {
+            Some(each) => {
+                own = each.cells(&self.fields.others, placement.as_ref());
+                own.iter_mut()
+            }
+            None => row_cells,
+        };
         for (other, cell) in self.fields.others.iter().zip(cells) {
             let field = other.field;
             if !other.is_stored() {
@@ -467,7 +504,12 @@ impl Source {
                     done.map_err(|reason| Error::Option { option: "augment", reason })?;
                     augmented.append(&mut picture.steps);
                 }
-                tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
+                if let Some(each) = &self.each {
+                    let size = (width, height, channels);
+                    each.give(&tools.pixels, pixel_type, size, flip, &mut tools.each);
+                } else {
+                    tools.pixels.write(pixel_type, (width, channels), flip, &image.writer, cell);
+                }
                 Ok::<_, Error>(())
             };
             meters.time(Phase::Decode, finish)?;
@@ -487,15 +529,25 @@ impl Source {
             }
         }
         meters.count(bytes);
-        match (entry.label(), self.unknown_labels) {
-            (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
+        let label = match (entry.label(), self.unknown_labels) {
+            (Some(UNKNOWN), UnknownLabels::Ignore) => Some(IGNORED_LABEL),
             // This happens only if the split has too many shards to be searched at the start.
-            (Some(UNKNOWN), _) => Err(labels::refused(&format!(
-                "sample `{}` has no known class",
-                self.name(ticket.sample)
-            ))),
-            (label, _) => Ok(label.map(i64::from)),
-        }
+            (Some(UNKNOWN), _) => {
+                let name = self.name(ticket.sample);
+                return Err(labels::refused(&format!("sample `{name}` has no known class")));
+            }
+            (label, _) => label.map(i64::from),
+        };
+        let Some(each) = &self.each else { return Ok(label) };
+        let draws = KeyedRng::of_function(ticket.draws);
+        let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, draws);
+        let (number, epoch, key) = (ticket.sample, ticket.of.epoch, row.key.as_str());
+        let random = [rng.next_u64(), rng.next_u64()];
+        let sample = GivenSample { number, key, epoch, random, label, values: Vec::new() };
+        let others = (&self.fields.others[..], &own[..]);
+        let call =
+            || each.make(sample, others, placement.as_ref(), &mut tools.each, &mut row.cells);
+        meters.time(Phase::Each, call)
     }
 
     /// Makes the picture, in its row if nothing is left to be done, else in `tools`. Returns the
@@ -521,7 +573,7 @@ impl Source {
         let placed = (size, self.transform.place(size.0, size.1, rng));
         let Part { bytes: part, rows, pixels, place } = whole.part(&placed.1);
         let is_row =
-            self.augment.is_none() && whole.is_in_order() && pixels.is_row(&place, &image.writer);
+            self.is_plain() && whole.is_in_order() && pixels.is_row(&place, &image.writer);
         if is_row && value.needs_no_check() {
             let since = Instant::now();
             meters.time(Phase::Read, || value.read_part(part.start, cell))?;
@@ -533,7 +585,7 @@ impl Source {
             let writer = &image.writer;
             let mut ordered = std::mem::take(&mut tools.ordered);
             let part = whole.in_order(part, rows, &mut ordered);
-            let made = match self.augment.is_none()
+            let made = match self.is_plain()
                 && pixels.straight(part, &place, tools, writer, cell)?
             {
                 true => None,
@@ -619,7 +671,7 @@ impl Source {
         let place = self.transform.place(size.0, size.1, rng);
         let Tools { decoder, pixels, .. } = tools;
         let Placement { region, keep, pad, .. } = place;
-        let is_row = keep.is_none() && pad.is_none() && self.augment.is_none();
+        let is_row = keep.is_none() && pad.is_none() && self.is_plain();
         if is_row && image.writer.copies(RGB) && header.bit_depth <= 8 {
             decoder.crop_resize(stored, region, &place.resize, cell)?;
             return Ok(((size, place), None));
@@ -680,7 +732,8 @@ impl Source {
         cell: &mut [u8],
     ) -> Result<(), Unmade> {
         let Tools { decoder, second, .. } = tools;
-        let writer = of.writer.as_ref().unwrap_or(&image.writer);
+        let of_each = self.each.as_ref().and_then(EachStage::writer);
+        let writer = of.writer.as_ref().or(of_each).unwrap_or(&image.writer);
         let (width, _) = place.size();
         let (width, flip) = (width as usize, place.resize.flip);
         if let Some(pixels) = of.pixels {

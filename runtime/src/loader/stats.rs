@@ -13,6 +13,8 @@ pub enum Phase {
     Check,
     /// The threads decode, crop, resize and mirror.
     Decode,
+    /// The threads wait for the function of the training program that is called with each sample.
+    Each,
     /// Threads are idle: all slots are full, so the training program is the slower side.
     WaitForSlot,
     /// The training program is idle: its batch is not ready, so the loader is the slower side.
@@ -20,8 +22,14 @@ pub enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 5] =
-        [Self::Read, Self::Check, Self::Decode, Self::WaitForSlot, Self::WaitForBatch];
+    const ALL: [Self; 6] = [
+        Self::Read,
+        Self::Check,
+        Self::Decode,
+        Self::Each,
+        Self::WaitForSlot,
+        Self::WaitForBatch,
+    ];
 
     /// A short name for tables and metrics.
     #[must_use]
@@ -30,6 +38,7 @@ impl Phase {
             Self::Read => "read",
             Self::Check => "check",
             Self::Decode => "decode",
+            Self::Each => "each",
             Self::WaitForSlot => "wait for slot",
             Self::WaitForBatch => "wait for batch",
         }
@@ -45,6 +54,8 @@ pub enum Bottleneck {
     Checking,
     /// Decoding, cropping and resizing.
     Decoding,
+    /// The training program's own function that is called with each sample.
+    Function,
     /// The training itself: batches are ready when it asks.
     Training,
 }
@@ -57,6 +68,7 @@ impl Bottleneck {
             Self::Reading => "reading",
             Self::Checking => "checking digests",
             Self::Decoding => "decoding",
+            Self::Function => "the function of each sample",
             Self::Training => "the model",
         }
     }
@@ -67,7 +79,7 @@ impl Bottleneck {
 pub struct Stats {
     /// Time in each phase, in the order of [`Phase`]: the sum over all threads, or, for
     /// [`Phase::WaitForBatch`], the time of the training program.
-    pub time: [Duration; 5],
+    pub time: [Duration; 6],
     /// Samples made, including those that were made ahead and thrown away.
     pub samples: u64,
     /// Number of these samples that were read before a decoding thread needed them.
@@ -133,14 +145,16 @@ impl Stats {
     /// of the run, use it on [`Stats::since`].
     #[must_use]
     pub fn waited_for(&self) -> Option<Bottleneck> {
-        let [read, check, decode, ..] = self.time;
+        let [read, check, decode, each, ..] = self.time;
         let waited = self.of(Phase::WaitForBatch);
         if self.batches == 0 {
             None
         } else if waited * 20 < self.elapsed {
             Some(Bottleneck::Training)
-        } else if read > decode + check {
+        } else if read > decode + check + each {
             Some(Bottleneck::Reading)
+        } else if each > decode + check {
+            Some(Bottleneck::Function)
         } else if check > decode {
             Some(Bottleneck::Checking)
         } else {
@@ -156,6 +170,7 @@ impl Stats {
             Bottleneck::Reading => "reading: the training waits for the storage",
             Bottleneck::Checking => "checking digests: each sample is hashed when it is first read",
             Bottleneck::Decoding => "decoding images: more cores or smaller images would help",
+            Bottleneck::Function => "the function of `each`: more cores would help, or less work in it",
         })
     }
 
@@ -173,6 +188,9 @@ impl fmt::Display for Stats {
         writeln!(f, "{:<16}{:>10}{:>14}", "phase", "seconds", "us per sample")?;
         for phase in Phase::ALL {
             let seconds = self.of(phase).as_secs_f64();
+            if phase == Phase::Each && seconds == 0.0 {
+                continue;
+            }
             let each = seconds * 1e6 / self.samples.max(1) as f64;
             writeln!(f, "{:<16}{seconds:>10.2}{each:>14.1}", phase.name())?;
         }
@@ -207,7 +225,7 @@ impl fmt::Display for Stats {
 /// The sums that all threads add to.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
-    time: [AtomicU64; 5],
+    time: [AtomicU64; 6],
     samples: AtomicU64,
     n_read_ahead: AtomicU64,
     bytes: AtomicU64,
@@ -255,7 +273,7 @@ mod tests {
     fn the_table_names_phases_bottleneck_and_a_bad_setting() {
         let ms = Duration::from_millis;
         let stats = Stats {
-            time: [ms(10), ms(20), ms(1500), ms(0), ms(800)],
+            time: [ms(10), ms(20), ms(1500), ms(0), ms(0), ms(800)],
             samples: 1000,
             n_read_ahead: 600,
             bytes: 50_000_000,
@@ -283,11 +301,11 @@ wait for batch        0.80         800.0
 the bottleneck is decoding images: more cores or smaller images would help
 warning: 4 threads share 2 cores: use one thread per core";
         assert_eq!(stats.to_string(), expected);
-        let training = Stats { time: [ms(1); 5], ..stats };
+        let training = Stats { time: [ms(1); 6], ..stats };
         assert!(training.bottleneck().is_some_and(|b| b.starts_with("the training")));
-        let disk = Stats { time: [ms(900), ms(1), ms(1), ms(0), ms(800)], ..stats };
+        let disk = Stats { time: [ms(900), ms(1), ms(1), ms(0), ms(0), ms(800)], ..stats };
         assert!(disk.bottleneck().is_some_and(|b| b.starts_with("reading")));
-        let first = Stats { time: [ms(9), ms(900), ms(1), ms(0), ms(800)], ..stats };
+        let first = Stats { time: [ms(9), ms(900), ms(1), ms(0), ms(0), ms(800)], ..stats };
         assert!(first.bottleneck().is_some_and(|b| b.starts_with("checking")));
         let of = [&stats, &training, &disk, &first].map(Stats::waited_for);
         use Bottleneck::{Checking, Decoding, Reading, Training};

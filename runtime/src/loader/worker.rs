@@ -14,6 +14,7 @@ use crate::Error;
 #[derive(Debug)]
 pub(super) struct Pool {
     ring: Arc<BatchSlots>,
+    source: Arc<Source>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -24,9 +25,11 @@ impl Pool {
         source: &Arc<Source>,
         meters: &Arc<Meters>,
     ) -> Result<Self, Error> {
-        let mut pool = Self { ring: Arc::clone(ring), threads: Vec::with_capacity(n) };
+        let (ring, source) = (Arc::clone(ring), Arc::clone(source));
+        let mut pool = Self { ring, source, threads: Vec::with_capacity(n) };
         for i in 0..n {
-            let (ring, source, meters) = (Arc::clone(ring), Arc::clone(source), Arc::clone(meters));
+            let (ring, source) = (Arc::clone(&pool.ring), Arc::clone(&pool.source));
+            let meters = Arc::clone(meters);
             let thread = thread::Builder::new()
                 .name(format!("gular-load-{i}"))
                 .spawn(move || work(&ring, &source, &meters))
@@ -46,6 +49,9 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.ring.close();
+        if !self.threads.is_empty() {
+            self.source.end();
+        }
         for thread in self.threads.drain(..) {
             // A thread that panicked has told the ring.
             drop(thread.join());

@@ -103,6 +103,13 @@ impl KeyedRng {
         position | 1 << 61
     }
 
+    /// Returns the number to give to [`KeyedRng::of_sample`] for the random numbers of a function
+    /// of the training program; those of the built-in augmentations have `draws`.
+    #[must_use]
+    pub const fn of_function(draws: u64) -> u64 {
+        draws | 1 << 60
+    }
+
     /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
