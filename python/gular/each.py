@@ -120,22 +120,19 @@ def _end(processes: "List[subprocess.Popen[bytes]]") -> None:
 
 def _setup(function: Any) -> bytes:
     """What a new process needs to have ``function``."""
-    main = sys.modules["__main__"]
     hint = 'define it with `def` at the top of a module, `pip install cloudpickle`, or give `each_in="threads"`'
     try:
-        import cloudpickle  # type: ignore[import-not-found, import-untyped, unused-ignore]
-
-        pickled = cloudpickle.dumps(function)
+        # It writes down functions of notebooks and of the script itself.
+        import cloudpickle as pickler  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
-        try:
-            pickled = pickle.dumps(function)
-        except Exception as error:
-            raise OptionError(f"option `each`: it cannot be sent to another process: {error}", hint) from None
+        pickler = pickle
+    try:
+        pickled = pickler.dumps(function)
     except Exception as error:
         raise OptionError(f"option `each`: it cannot be sent to another process: {error}", hint) from None
     prepared: Dict[str, Any] = {}
-    if b"__main__" in pickled:
-        if not hasattr(main, "__file__"):
+    if pickler is pickle and b"__main__" in pickled:
+        if not os.path.exists(getattr(sys.modules["__main__"], "__file__", "")):
             raise OptionError("option `each`: other processes cannot import what a notebook or a prompt defines", hint)
         prepared = spawn.get_preparation_data("gular-each")
         prepared.pop("authkey", None)
@@ -156,8 +153,11 @@ def main() -> None:
         if prepared:
             spawn.prepare(prepared)
         called = _called(pickle.loads(pickled))
-    except BaseException:
-        _send(connection, {"error": "it cannot be loaded in another process\n" + traceback.format_exc()})
+    except Error as error:
+        _send(connection, {"error": str(error)})
+        return
+    except BaseException as error:
+        _send(connection, {"error": f"it cannot be loaded in another process: {_told(error)}"})
         return
     for module, name, value in (("cv2", "setNumThreads", 0), ("torch", "set_num_threads", 1)):
         getattr(sys.modules.get(module), name, lambda _: None)(value)

@@ -1,0 +1,287 @@
+"""A function of the user's own for each sample: what it gets, what becomes of its results, and that
+no number of processes, threads or ranks and no resume changes them."""
+
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+sys.path.insert(0, os.environ["GULAR_PYTHON"])
+
+try:
+    import albumentations as A
+    import cloudpickle  # noqa: F401
+    import numpy as np
+    import torch
+    from albumentations.pytorch import ToTensorV2
+    from PIL import Image
+    from torchvision import transforms, tv_tensors
+    from torchvision.transforms import v2
+except ImportError as missing:
+    print(f"skip python_each: {missing.name} missing, install: pip install albumentations cloudpickle torch torchvision pillow")
+    sys.exit(0)
+
+import gular
+from _shared import check, finish, make_images
+from _shared import gular as program
+
+SIZE = 32
+
+
+def made(bundle="bundle", **options):
+    """The samples of one epoch, by key, and the loader."""
+    loader = gular.DataLoader(bundle, **{"batch_size": 7, "size": SIZE, "output": "numpy", **options})
+    samples = {}
+    for batch in loader:
+        for at, key in enumerate(batch["key"]):
+            assert key not in samples, key
+            samples[key] = {name: np.array(value[at]) for name, value in batch.items() if name != "key"}
+    if "rank" not in options:
+        loader.check_delivered()
+    return samples, loader
+
+
+def same(one, other, name="image"):
+    return one.keys() == other.keys() and all(np.array_equal(one[key][name], other[key][name]) for key in one)
+
+
+def unchanged(sample, rng):
+    return sample
+
+
+def noisy(sample, rng):
+    picture = sample["image"].astype("float32") / 255
+    return picture + rng.normal(0, 0.1, picture.shape).astype("float32")
+
+
+def shapes_and_orders():
+    plain, _ = made()
+    for where in ("processes", "threads"):
+        same_samples, loader = made(each=unchanged, each_in=where)
+        check(f"a function that changes nothing changes nothing, {where}", same(plain, same_samples))
+        stats = loader.stats()
+        check(f"where it runs is said, {where}", (stats["each_in"], stats["each_workers"] >= 1) == (where, True), str(stats))
+    one, _ = made(each=noisy)
+    check("floats are final numbers", one[min(one)]["image"].dtype == np.float32 and 0 < one[min(one)]["image"].mean() < 1)
+    check("each sample has random numbers of its own", len({sample["image"].tobytes() for sample in one.values()}) == len(one))
+    check("they do not depend on workers", same(one, made(each=noisy, workers=5)[0]))
+    check("nor on where it runs", same(one, made(each=noisy, each_in="threads", workers=3)[0]))
+    ranks = [made(each=noisy, rank=rank, world_size=2)[0] for rank in range(2)]
+    check("nor on ranks", same(one, {**ranks[0], **ranks[1]}))
+    check("but on the seed", not same(one, made(each=noisy, seed=1)[0]))
+    for layout, numbers in (("NHWC", "f32"), ("channels_last", "f16")):
+        other, _ = made(each=noisy, layout=layout, numbers=numbers)
+        axes = (0, 1, 2) if layout == "channels_last" else (2, 0, 1)
+        close = [np.allclose(other[key]["image"].transpose(axes), one[key]["image"], atol=2e-3) for key in one]
+        check(f"in layout {layout} and numbers {numbers} too", all(close))
+    loader = gular.DataLoader("bundle", batch_size=7, size=SIZE, output="numpy", each=noisy)
+    batches = iter(loader)
+    first = [next(batches) for _ in range(2)]
+    state = loader.state_dict()
+    rest = [np.array(batch["image"]) for batch in batches]
+    resumed = gular.DataLoader("bundle", batch_size=7, size=SIZE, output="numpy", each=noisy)
+    resumed.load_state_dict(state)
+    again = [np.array(batch["image"]) for batch in resumed]
+    check("a resume goes on with the same samples", len(first) == 2 and all(map(np.array_equal, rest, again)) and len(rest) == len(again))
+
+
+def libraries():
+    chain = A.Compose([A.HorizontalFlip(p=0.5), A.RandomBrightnessContrast(p=1), A.Normalize(), ToTensorV2()])
+    one, _ = made(each=chain)
+    check("albumentations: as it is, with results of its own", one[min(one)]["image"].min() < -0.5)
+    check("albumentations: workers do not matter", same(one, made(each=chain, workers=4)[0]))
+    check("albumentations: nor threads", same(one, made(each=chain, each_in="threads", workers=3)[0]))
+    chain = v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(0.4, 0.4), v2.ToDtype(torch.float32, scale=True)])
+    one, _ = made(each=chain)
+    check("torchvision v2: as it is", 0 <= one[min(one)]["image"].min() <= one[min(one)]["image"].max() <= 1)
+    check("torchvision v2: workers do not matter", same(one, made(each=chain, workers=4)[0]))
+    chain = transforms.Compose([transforms.Grayscale(3), transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    one, _ = made(each=chain)
+    check("grey pictures of three channels", all(np.ptp(sample["image"], 0).max() == 0 for sample in one.values()))
+    try:
+        made(each=chain, each_in="threads")
+        check("torchvision in threads is refused", False)
+    except gular.OptionError as error:
+        check("torchvision in threads is refused", "one generator" in str(error), str(error))
+
+
+def boxes_and_masks():
+    folder = pathlib.Path("boxes")
+    (folder / "masks").mkdir(parents=True)
+    lines = []
+    for i in range(9):
+        pixels = np.zeros((60, 80, 3), np.uint8)
+        pixels[10 + i : 30 + i, 20:50] = 255
+        (folder / "images").mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(folder / f"images/{i}.png")
+        Image.fromarray(pixels[:, :, 0] // 255).save(folder / f"masks/{i}.png")
+        lines.append(f'{{"file_name": "{i}.png", "x": 20, "y": {10 + i}}}')
+    boxes = [
+        f'{{"id": {i}, "image_id": {i}, "category_id": 1, "bbox": [20, {10 + i}, 30, 20]}}' for i in range(9)
+    ]
+    images = [f'{{"id": {i}, "file_name": "{i}.png", "width": 80, "height": 60}}' for i in range(9)]
+    (folder / "coco.json").write_text(
+        f'{{"images": [{",".join(images)}], "annotations": [{",".join(boxes)}], "categories": [{{"id": 1, "name": "box"}}]}}'
+    )
+    places = ["--images", "images/{key}.png", "--mask", "masks/{key}.png", "--labels", "boxes/coco.json"]
+    told = program("pack", "boxes", "boxes.bundle", *places)
+    check("boxes and masks are packed", told["samples"] == 9, str(told))
+
+    def follows(samples, name):
+        right = []
+        for sample in samples:
+            _, height, width = sample["image"].shape
+            left, top, right_, bottom = (np.asarray(sample["boxes"]).reshape(-1, 4)[0] * [width, height, width, height]).round().astype(int)
+            inside = sample["image"][0, top + 2 : bottom - 2, left + 2 : right_ - 2]
+            outside = sample["image"][0].sum() - sample["image"][0, max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right_ + 2].sum()
+            mask = np.asarray(sample["mask"])
+            right.append(inside.min() > 0.9 and abs(outside) < 1e-3 and np.array_equal(mask, sample["image"][0] > 0.5))
+        check(f"{name}: boxes and masks follow the picture", all(right), str(right))
+
+    flips = A.Compose(
+        [A.HorizontalFlip(p=0.5), A.VerticalFlip(p=0.5), A.ToFloat(255), ToTensorV2()],
+        bbox_params=A.BboxParams(format="pascal_voc", label_fields=["labels"]),
+    )
+    to_float = v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True)
+    options = dict(transform=gular.Resize(60, 80), fields=["mask", "boxes", "box_labels"], batch_size=4)
+    for name, chain in (
+        ("albumentations", flips),
+        ("torchvision v2", v2.Compose([v2.RandomHorizontalFlip(), v2.RandomVerticalFlip(), to_float])),
+    ):
+        loader = gular.DataLoader("boxes.bundle", each=chain, collate=list, **options)
+        follows([numpied(sample) for batch in loader for sample in batch], name)
+    loader = gular.DataLoader("boxes.bundle", each=unchanged, numbers="stored", output="numpy", **options)
+    stored = gular.DataLoader("boxes.bundle", numbers="stored", output="numpy", **options)
+    pairs = zip(loader, stored)
+    equal = [
+        all(np.array_equal(a[name], b[name]) for name in ("image", "mask"))
+        and all(np.array_equal(np.load(io.BytesIO(one)), np.load(io.BytesIO(other))) for one, other in zip(a["boxes"], b["boxes"]))
+        for a, b in pairs
+    ]
+    check("fields that a function leaves are as they were", all(equal), str(equal))
+
+
+def numpied(sample):
+    return {name: np.asarray(value) for name, value in sample.items()}
+
+
+def sizes():
+    def cut(sample, rng):
+        top, left = rng.integers(0, sample["image"].shape[0] - SIZE + 1), rng.integers(0, sample["image"].shape[1] - SIZE + 1)
+        return sample["image"][top : top + SIZE, left : left + SIZE]
+
+    options = dict(transform=gular.Whole(SIZE), size=None)
+    one, _ = made(each=cut, **options)
+    check("whole pictures are given to a function that crops", one[min(one)]["image"].shape == (3, SIZE, SIZE))
+    check("its crops do not depend on workers", same(one, made(each=cut, workers=3, **options)[0]))
+    loader = gular.DataLoader(
+        "bundle", batch_size=5, transform=gular.Whole(), each=lambda sample, rng: {**sample, "crop": torch.ones(3), "words": ["a", 1]}, collate=list
+    )
+    samples = [sample for batch in loader for sample in batch]
+    heights = {sample["image"].shape[0] for sample in samples}
+    check("with `collate` pictures differ in size", len(heights) > 1, str(heights))
+    check("and samples have fields of their own", samples[0]["words"] == ["a", 1] and samples[0]["crop"].dtype == torch.float32)
+    check("labels come with them", all(isinstance(sample["label"], int) for sample in samples))
+    loader.check_delivered()
+    check("and each comes once", len({sample["key"] for sample in samples}) == len(samples) == loader.n_samples)
+
+
+def mistakes():
+    def fails(sample, rng):
+        raise KeyError("no such thing")
+
+    cases = [
+        ("an exception has its key and its line", fails, {}, "in fails"),
+        ("another size is named", lambda sample, rng: sample["image"][:5], {}, f"u8 [5, {SIZE}, 3] as `image`"),
+        ("so are fields that batches do not have", lambda sample, rng: {"other": 1}, {}, "`other`"),
+        ("nothing is not a sample", lambda sample, rng: None, {}, "returned nothing"),
+        ("numbers are not cut", lambda sample, rng: sample["image"].astype("int32") + 300, {}, "uint8 does not have"),
+        ("whole pictures need the right size", unchanged, {"transform": gular.Whole(SIZE), "size": None}, f"[{SIZE}, {SIZE}, 3]"),
+    ]
+    for name, function, options, words in cases:
+        try:
+            made(each=function, **options)
+            check(name, False, "no error")
+        except gular.FunctionError as error:
+            check(name, words in str(error) and error.key and error.key in str(error), str(error))
+    for name, options, words in [
+        ("whole pictures without a function", {"transform": gular.Whole(SIZE), "size": None}, "`each` is not given"),
+        ("`collate` without a function", {"collate": list}, "`each`, which is not given"),
+        ("what is not a function", {"each": 5}, "not a function"),
+        ("a function of another kind", {"each": lambda a, b, c: a}, "sample, rng"),
+        ("a place that is not one", {"each": unchanged, "each_in": "cloud"}, '"processes"'),
+    ]:
+        try:
+            made(**options)
+            check(name, False, "no error")
+        except gular.OptionError as error:
+            check(name, words in str(error), str(error))
+
+
+def scripts():
+    """Scripts of their own: without cloudpickle, ended at any time."""
+    head = """
+        import os, sys, time
+        sys.path.insert(0, os.environ["GULAR_PYTHON"])
+        import gular
+    """
+    pathlib.Path("without.py").write_text(
+        textwrap.dedent(
+            head
+            + """
+        sys.modules["cloudpickle"] = None
+        def each(sample, rng):
+            return sample
+        def main():
+            print(sum(len(batch["key"]) for batch in gular.DataLoader("bundle", size=32, each=each)))
+        if "all" in sys.argv:
+            main()
+        elif __name__ == "__main__":
+            main()
+    """
+        )
+    )
+    run = subprocess.run([sys.executable, "without.py"], capture_output=True, text=True)
+    check("a script with a main part needs no cloudpickle", run.returncode == 0 and run.stdout.strip().isdigit(), run.stderr)
+    run = subprocess.run([sys.executable, "without.py", "all"], capture_output=True, text=True)
+    check("one without it is told", '__name__ == "__main__"' in run.stderr, run.stderr)
+    pathlib.Path("slow.py").write_text(
+        textwrap.dedent(
+            head
+            + """
+        def each(sample, rng):
+            print("begun", flush=True)
+            time.sleep(600)
+        loader = gular.DataLoader("bundle", size=32, workers=2, each=each, each_in=sys.argv[1])
+        next(iter(loader))
+    """
+        )
+    )
+    for where in ("processes", "threads"):
+        for how in (signal.SIGINT, signal.SIGKILL):
+            run = subprocess.Popen([sys.executable, "slow.py", where], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+            run.stdout.readline()
+            run.send_signal(how)
+            ended = run.wait(20)
+            for _ in range(100):
+                left = subprocess.run(["ps", "-s", str(run.pid), "-o", "pid="], capture_output=True, text=True).stdout.split()
+                if not left:
+                    break
+                time.sleep(0.1)
+            # Ctrl-C is an exception, which ends Python by the same signal.
+            check(f"{where}: {how.name} ends all of it", not left and ended in (-how, 1, 130), f"{ended}, {left} are left")
+
+
+make_images()
+program("pack", "images", "bundle")
+shapes_and_orders()
+libraries()
+boxes_and_masks()
+sizes()
+mistakes()
+scripts()
+finish()
