@@ -236,9 +236,11 @@ impl Channel {
             GivenAt { name, dtype, shape, picture, at, len: bytes.len() }
         });
         let GivenSample { number, key, epoch, random, label, .. } = *sample;
-        let given = Given { key, index: number, epoch, random, label, values: values.collect(), end };
+        let given =
+            Given { key, index: number, epoch, random, label, values: values.collect(), end };
         let json = serde_json::to_vec(&given)?;
-        let mut message = u32::try_from(json.len()).map_err(io::Error::other)?.to_ne_bytes().to_vec();
+        let mut message =
+            u32::try_from(json.len()).map_err(io::Error::other)?.to_ne_bytes().to_vec();
         message.extend(json);
         self.stream.write_all(&message)
     }

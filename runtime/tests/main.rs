@@ -5,6 +5,7 @@
 mod augmentations;
 mod checkpoint;
 mod derived;
+mod each;
 mod epochs;
 mod fixtures;
 mod loader;

@@ -352,10 +352,9 @@ impl EachStage {
                 shown(found.as_ref()),
                 shown(column.fixed.as_ref())
             )),
-            (Cell::Bytes(_), found, _) => Err(format!(
-                "it returned {} as `{name}`, which is bytes",
-                shown(found.as_ref())
-            )),
+            (Cell::Bytes(_), found, _) => {
+                Err(format!("it returned {} as `{name}`, which is bytes", shown(found.as_ref())))
+            }
         }
     }
 }

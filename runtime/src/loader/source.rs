@@ -572,8 +572,7 @@ impl Source {
         let size = (whole.width, whole.height);
         let placed = (size, self.transform.place(size.0, size.1, rng));
         let Part { bytes: part, rows, pixels, place } = whole.part(&placed.1);
-        let is_row =
-            self.is_plain() && whole.is_in_order() && pixels.is_row(&place, &image.writer);
+        let is_row = self.is_plain() && whole.is_in_order() && pixels.is_row(&place, &image.writer);
         if is_row && value.needs_no_check() {
             let since = Instant::now();
             meters.time(Phase::Read, || value.read_part(part.start, cell))?;
@@ -585,12 +584,11 @@ impl Source {
             let writer = &image.writer;
             let mut ordered = std::mem::take(&mut tools.ordered);
             let part = whole.in_order(part, rows, &mut ordered);
-            let made = match self.is_plain()
-                && pixels.straight(part, &place, tools, writer, cell)?
-            {
-                true => None,
-                false => Some(pixels.resize(part, &place, self.depth, tools)?),
-            };
+            let made =
+                match self.is_plain() && pixels.straight(part, &place, tools, writer, cell)? {
+                    true => None,
+                    false => Some(pixels.resize(part, &place, self.depth, tools)?),
+                };
             tools.ordered = ordered;
             Ok(made)
         };

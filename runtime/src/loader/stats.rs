@@ -22,14 +22,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 6] = [
-        Self::Read,
-        Self::Check,
-        Self::Decode,
-        Self::Each,
-        Self::WaitForSlot,
-        Self::WaitForBatch,
-    ];
+    const ALL: [Self; 6] =
+        [Self::Read, Self::Check, Self::Decode, Self::Each, Self::WaitForSlot, Self::WaitForBatch];
 
     /// A short name for tables and metrics.
     #[must_use]
@@ -170,7 +164,9 @@ impl Stats {
             Bottleneck::Reading => "reading: the training waits for the storage",
             Bottleneck::Checking => "checking digests: each sample is hashed when it is first read",
             Bottleneck::Decoding => "decoding images: more cores or smaller images would help",
-            Bottleneck::Function => "the function of `each`: more cores would help, or less work in it",
+            Bottleneck::Function => {
+                "the function of `each`: more cores would help, or less work in it"
+            }
         })
     }
 
