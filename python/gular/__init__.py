@@ -33,6 +33,7 @@ from .errors import (
     OptionError,
     RankError,
     RankWarning,
+    RepeatedEpochWarning,
     SampleError,
     StateError,
     TransferError,
@@ -40,6 +41,7 @@ from .errors import (
 )
 from .loader import DataLoader, Sample, merge_states
 from .mix import Mix
+from .sampler import ElasticSampler
 from .samples import read_samples
 from .transforms import CenterCrop, PadCrop, RandomCrop, Resize, Whole
 
@@ -50,6 +52,7 @@ __all__ = [
     "ColorJitter",
     "DataLoader",
     "DeliveryError",
+    "ElasticSampler",
     "EmptyBatchWarning",
     "Erasing",
     "Error",
@@ -66,6 +69,7 @@ __all__ = [
     "RandomCrop",
     "RankError",
     "RankWarning",
+    "RepeatedEpochWarning",
     "Resize",
     "Sample",
     "SampleError",

@@ -70,6 +70,10 @@ class EmptyBatchWarning(UserWarning):
     """The last batch of each epoch of a training run is empty on some ranks."""
 
 
+class RepeatedEpochWarning(UserWarning):
+    """A training epoch was begun that this process has begun before, with the same random numbers."""
+
+
 class UnmovedFieldWarning(UserWarning):
     """A field that may tell places on the image is not cropped and mirrored with it."""
 

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, Union
 
 from . import _gular, ranks
 from ._gular import mask
@@ -15,9 +15,14 @@ from .arrays import converter
 from .augment import Change
 from .device import Copies
 from .each import Workers, unpacked
-from .errors import EmptyBatchWarning, Error, OptionError, RankError, UnmovedFieldWarning
+from .errors import EmptyBatchWarning, Error, OptionError, RankError, RepeatedEpochWarning, UnmovedFieldWarning
 from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
 from .waiting import Lines, made
+
+
+#: Training epochs that this process has begun, and whether a repeated one was told.
+_begun: Set[Tuple[Any, ...]] = set()
+_has_warned = False
 
 
 class Sample(NamedTuple):
@@ -328,6 +333,8 @@ class DataLoader:
             # Again, as what this rank is may not have been known when it was loaded.
             self._loader.restore(self._pending, seat)
         epoch = self._epoch
+        if self._pending is None:
+            self._warn_of_repetition(epoch, seat)
         self._epoch = epoch + 1
         self._iterations += 1
         self._handed = self._pending = None
@@ -520,6 +527,26 @@ class DataLoader:
     def workers(self) -> int:
         """Threads that decode."""
         return int(self._about["workers"])
+
+    def _warn_of_repetition(self, epoch: int, seat: ranks.Seat) -> None:
+        """Warns once of an epoch with the order and the crops of one that this process has begun."""
+        global _has_warned
+        arguments = self._arguments[1]
+        if arguments["split"] != "train" or not arguments["shuffle"] or self._turns[1] > 1:
+            return
+        # Lists of keys may be long.
+        known = {name: hash(tuple(value)) if name in ("keys", "never") and value else value for name, value in arguments.items()}
+        begun = (self.digest, repr(known), epoch, seat)
+        if begun in _begun and not _has_warned:
+            _has_warned = True
+            warnings.warn(
+                f"epoch {epoch} with seed {arguments['seed']} was begun before in this process: its order and its random "
+                "numbers are the same again. Make the loader once, before the epochs, or call `set_epoch` on each "
+                "new one; for another run, give another `seed`",
+                RepeatedEpochWarning,
+                stacklevel=3,
+            )
+        _begun.add(begun)
 
     def _warn_of_empty_batches(self, seat: ranks.Seat) -> None:
         arguments, world_size, known = self._arguments[1], seat.world_size, self._warned

@@ -42,7 +42,7 @@ mod _gular {
     #[pymodule_export]
     use super::files::{Files, ShardFile};
     #[pymodule_export]
-    use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
+    use super::loader::{Loader, elastic, merge_states, mixed, n_steps, ranks};
     #[pymodule_export]
     use super::wait::Making;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gular_runtime::order::{LoaderState, Tally};
+use gular_runtime::order::{EpochOrder, LoaderState, OrderKind, OrderSpec, Tally};
 use gular_runtime::{
     Bundle, Env, Error, LoaderOptions, Mix, Phase, Predicate, Ranks, Turns, Watch, has_splits,
     open_bundle,
@@ -296,6 +296,14 @@ pub(crate) fn n_steps(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Ma
 pub(crate) fn ranks(py: Python<'_>) -> PyResult<(u64, u64, &'static str)> {
     let found = Ranks::discover(None, &Env::process()).map_err(|error| raise(py, &error))?;
     Ok((found.rank, found.world_size, found.source.name()))
+}
+
+/// The samples at `positions` of an epoch of order `elastic`, of `n` samples.
+#[pyfunction]
+pub(crate) fn elastic(n: u64, seed: u64, epoch: u64, positions: Vec<u64>) -> Vec<u64> {
+    let order = OrderSpec { kind: OrderKind::Elastic, seed, drop_last: false };
+    let order = EpochOrder::new(&order, &[n], epoch, 1);
+    positions.into_iter().filter_map(|position| order.sample_at(position)).collect()
 }
 
 /// Which of several loaders with these weights step `step` of a mix takes its batch from.

@@ -478,6 +478,26 @@ def fields():
     check("names that batches have", *refused(gular.OptionError, "`key`", lambda: loader(fields=["key"])))
 
 
+def epoch_of(loading, number):
+    loading.set_epoch(number)
+    return loading
+
+
+def repeated():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gular.loader._has_warned = False
+        for number in range(3):
+            # Others begin where the last one ended, or have other samples.
+            epoch_of(loader(seed=77), number).__iter__()
+            loader(seed=77, fold=(number, 3)).__iter__()
+        check("epochs and folds that differ are not warned of", not told, str([str(one.message) for one in told]))
+        for _ in range(3):
+            loader(seed=77).__iter__()
+        texts = [str(one.message) for one in told if one.category is gular.RepeatedEpochWarning]
+        check("an epoch that is begun again is warned of once", len(texts) == 1 and "set_epoch" in texts[0], str(texts))
+
+
 def datasets():
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tutorials" / "python"))
     import gular_dataset
@@ -502,6 +522,16 @@ def datasets():
         loading = torch.utils.data.DataLoader(ours, 8, num_workers=workers, multiprocessing_context=context, collate_fn=list)
         got = [(len(value), label) for batch in loading for value, label in batch]
         check(f"GularDataset, {workers} workers, {context}", got == expected, f"{len(got)} of {len(expected)}")
+    sampler = gular.ElasticSampler(ours, seed=3)
+    sampler.set_epoch(2)
+    order = sum((batch["index"].tolist() for batch in epoch_of(loader(seed=3, order="elastic"), 2)), [])
+    check("ElasticSampler has the loader's order", list(sampler) == order and len(sampler) == len(ours))
+    of_ranks = [list(gular.ElasticSampler(ours, 3, rank, 3)) for rank in range(3)]
+    check("over ranks each sample once", sorted(sum(of_ranks, [])) == list(range(len(ours))))
+    sampler.set_epoch(2, consumed=10)
+    check("from where it left off", list(sampler) == order[10:])
+    numbers = torch.utils.data.DataLoader(range(len(ours)), 8, sampler=sampler, num_workers=2)
+    check("in PyTorch's loader with workers", torch.cat(list(numbers)).tolist() == order[10:])
     for workers, context, ranks in [(0, None, 1), (2, "fork", 2), (2, "spawn", 1)]:
         seen = []
         for rank in range(ranks):
@@ -1083,6 +1113,7 @@ if __name__ == "__main__":
     devices()
     streamed()
     fields()
+    repeated()
     datasets()
     masks()
     turned()

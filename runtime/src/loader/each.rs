@@ -261,7 +261,12 @@ impl EachStage {
     ) {
         let Some(pictures) = &self.pictures else { return };
         to.picture.resize(width * height * pictures.bands * size_of(pictures.given), 0);
-        tools.write(pixel_type, (width, channels), flip, &pictures.give, &mut to.picture);
+        if pictures.give.copies(channels) {
+            // Three times as fast as value by value, which is for other bands and types.
+            tools.copy_bytes(width * channels, channels, flip, &mut to.picture);
+        } else {
+            tools.write(pixel_type, (width, channels), flip, &pictures.give, &mut to.picture);
+        }
     }
 
     /// Calls the function with a sample, and writes its result to the cells of a row. Returns its

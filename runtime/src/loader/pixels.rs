@@ -105,6 +105,29 @@ impl PixelTools {
         }
     }
 
+    /// Copies the result, bytes in rows of `line` with pixels of `pixel`, mirrored where `flip`.
+    pub(super) fn copy_bytes(&self, line: usize, pixel: usize, flip: bool, out: &mut [u8]) {
+        let made = &self.u8s.made;
+        if !flip {
+            let n = made.len().min(out.len());
+            out[..n].copy_from_slice(&made[..n]);
+            return;
+        }
+        for (row, out) in made.chunks_exact(line).zip(out.chunks_exact_mut(line)) {
+            match (row.as_chunks::<3>(), out.as_chunks_mut::<3>()) {
+                ((row, []), (out, [])) if pixel == 3 => {
+                    out.iter_mut().zip(row.iter().rev()).for_each(|(to, from)| *to = *from);
+                }
+                _ => {
+                    let row = row.chunks_exact(pixel).rev();
+                    out.chunks_exact_mut(pixel)
+                        .zip(row)
+                        .for_each(|(to, from)| to.copy_from_slice(from));
+                }
+            }
+        }
+    }
+
     /// Surrounds the result, which has `pixel_type` and is a part of a picture, with what `place`
     /// adds: zeros, or [`PixelTools::fill`].
     pub(super) fn pad(&mut self, pixel_type: PixelType, place: &Placement, channels: usize) {

@@ -127,7 +127,47 @@ class Turbo:
         return self.cv2.flip(picture, 1) if random.random() < 0.5 else picture
 
 
-STACKS = {"pillow": Pillow, "torchvision": Torchvision, "turbo": Turbo}
+def colours():
+    """What albumentations' users add to a crop: it is in each of the `each` rows."""
+    import albumentations
+
+    return [albumentations.ColorJitter((0.6, 1.4), (0.6, 1.4), (0.6, 1.4), (-0.1, 0.1), p=1)]
+
+
+def all_of_it(size):
+    """Crop, flip and colours of whole pictures, by albumentations."""
+    import albumentations
+
+    return albumentations.Compose([albumentations.RandomResizedCrop((size, size)), albumentations.HorizontalFlip(), *colours()])
+
+
+class Albumentations:
+    """OpenCV's decoder, and crop, flip and colours by albumentations."""
+
+    needs, install, chw = ("albumentations", "cv2"), "pip install albumentations", False
+
+    def __init__(self, size):
+        from importlib.metadata import version
+
+        import cv2
+
+        cv2.setNumThreads(0)
+        self.cv2, self.change = cv2, all_of_it(size)
+        self.decoder = f"libjpeg-turbo (OpenCV {version('opencv-python-headless')})"
+        self.pixels = self.reduced = 0
+
+    def whole(self, data):
+        import numpy
+
+        picture = self.cv2.imdecode(numpy.frombuffer(data, numpy.uint8), self.cv2.IMREAD_COLOR)
+        self.pixels += picture.shape[0] * picture.shape[1]
+        return self.cv2.cvtColor(picture, self.cv2.COLOR_BGR2RGB)
+
+    def __call__(self, data):
+        return self.change(image=self.whole(data))["image"]
+
+
+STACKS = {"pillow": Pillow, "torchvision": Torchvision, "turbo": Turbo, "albumentations": Albumentations}
 
 
 class Normalise:

@@ -146,21 +146,58 @@ class GularWheel(Peer):
     def samples(self):
         return None
 
+    def options(self, size):
+        return {"size": size}
+
     def loader(self, collate, settings):
         import gular
 
         loader = gular.DataLoader(
             self.store,
             batch_size=settings.batch,
-            size=settings.size,
             workers=settings.workers,
             drop_last=True,
             as_tuple=("image", "label"),
+            **self.options(settings.size),
         )
         # Digests are compared when a sample is first read; a row of its own measures that.
         for _ in loader:
             pass
         return loader
+
+
+class GularNothing(GularWheel):
+    """The same with a function of Python for each sample that does nothing."""
+
+    title = "gular.DataLoader, each=nothing"
+
+    def options(self, size):
+        return {"size": size, "each": lambda sample, rng: sample}
+
+
+class GularColour(GularWheel):
+    """Crops and flips by the loader, colours by albumentations."""
+
+    title, needs = "gular.DataLoader, each=colours", ("torch", "gular", "albumentations")
+    packages = ("gular", "albumentations")
+
+    def options(self, size):
+        import albumentations
+        from stacks import colours
+
+        return {"size": size, "each": albumentations.Compose(colours())}
+
+
+class GularWhole(GularColour):
+    """Whole pictures, and all by albumentations."""
+
+    title, decodes = "gular.DataLoader, each=all", "whole"
+
+    def options(self, size):
+        import gular
+        from stacks import all_of_it
+
+        return {"transform": gular.Whole(size), "each": all_of_it(size)}
 
 
 class WebDataset(Peer):
@@ -590,4 +627,7 @@ PEERS = {
     "datago": Datago,
     "gular-python": Gular,
     "gular-wheel": GularWheel,
+    "gular-wheel-nothing": GularNothing,
+    "gular-wheel-colour": GularColour,
+    "gular-wheel-whole": GularWhole,
 }

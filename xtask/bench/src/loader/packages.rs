@@ -21,8 +21,6 @@ use super::rows::WHEEL;
 
 /// Peers that read the folder of images as it is.
 const FOLDERS: [&str; 4] = ["files", "litdata-raw", "datago", "grain"];
-/// Peers that read the bundle.
-const BUNDLES: [&str; 2] = ["gular-python", WHEEL];
 
 pub(crate) struct Peers<'a> {
     workspace: &'a Workspace,
@@ -64,13 +62,13 @@ impl<'a> Peers<'a> {
             })?;
         }
         let store = self.store(peer);
-        if !FOLDERS.contains(&peer) && !BUNDLES.contains(&peer) {
+        if !FOLDERS.contains(&peer) && !reads_bundle(peer) {
             self.once(&format!("store of {peer}"), || self.pack(peer, stack, &store))?;
         }
         let mut run = self.script("host", peer, stack)?;
         run.args(["--mode", mode]);
         let read = if FOLDERS.contains(&peer) { &self.images } else { &store };
-        let is_ours = peer == WHEEL;
+        let is_ours = group(peer) == WHEEL;
         Ok(Start { command: run, name: name.to_owned(), is_ours, files: files(read)? })
     }
 
@@ -85,7 +83,7 @@ impl<'a> Peers<'a> {
     }
 
     fn store(&self, peer: &str) -> PathBuf {
-        match BUNDLES.contains(&peer) {
+        match reads_bundle(peer) {
             true => self.bundle.clone(),
             false => self.work.join("stores").join(peer),
         }
@@ -194,7 +192,14 @@ fn wheel_in(dir: &Path) -> Result<PathBuf> {
 
 /// The group of packages that a peer uses.
 fn group(peer: &str) -> &str {
-    peer.strip_suffix("-raw").unwrap_or(peer)
+    match peer.starts_with(WHEEL) {
+        true => WHEEL,
+        false => peer.strip_suffix("-raw").unwrap_or(peer),
+    }
+}
+
+fn reads_bundle(peer: &str) -> bool {
+    peer == "gular-python" || group(peer) == WHEEL
 }
 
 /// The last line of what `run` prints, an object; what it said if it failed.

@@ -214,6 +214,39 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
+            peers: &[("gular-wheel-nothing", "own"), (WHEEL, "own")],
+            targets: vec![target("gular-wheel-nothing", against(WHEEL), AtLeast(0.85))],
+            ..row(
+                "each-nothing",
+                "The batches of `wheel` with a function of Python for each sample that does \
+                 nothing, and without",
+                &[],
+                0,
+            )
+        },
+        Row {
+            peers: &[("gular-wheel-colour", "own"), ("files", "albumentations")],
+            targets: vec![target("gular-wheel-colour", BestPeer, AtLeast(1.5))],
+            ..row(
+                "each-colour",
+                "Crops by the loader and colours by albumentations as its function for each \
+                 sample; all by albumentations in PyTorch's loader",
+                &[],
+                0,
+            )
+        },
+        Row {
+            peers: &[("gular-wheel-whole", "own"), ("files", "albumentations")],
+            targets: vec![target("gular-wheel-whole", BestPeer, AtLeast(1.1))],
+            ..row(
+                "each-whole",
+                "Crops and colours of whole pictures, by albumentations as the loader's function \
+                 for each sample, and in PyTorch's loader",
+                &[],
+                0,
+            )
+        },
+        Row {
             peers: &[("ffcv", "own")],
             targets: vec![target("gular", BestPeer, AtLeast(1.3))],
             ..row(
