@@ -189,6 +189,8 @@ class _Server:
         self._collected = collected
         self._bits = numpy.random.Philox(0)
         self._random = numpy.random.Generator(self._bits)
+        #: That of a generator that has given nothing.
+        self._state = self._bits.state
 
     def serve(self) -> None:
         with self._connection:
@@ -215,7 +217,7 @@ class _Server:
         label = None if label is None or given["label"] is None else int(label)
         if self._collected:
             at, length = self._memory.packed(result, given["end"])
-            return {"label": label, "values": [], "at": at, "len": length, "size": self._memory.size}
+            return {"label": label, "values": [], "at": at, "len": length}
         extra = set(result) - set(sample)
         if extra:
             raise _Refused(
@@ -227,11 +229,8 @@ class _Server:
         """Makes all random numbers those of the sample."""
         import numpy
 
-        state = self._bits.state
-        state["state"]["counter"] = numpy.zeros(4, "uint64")
-        state["state"]["key"] = numpy.array(words, "uint64")
-        state.update(buffer_pos=4, has_uint32=0, uinteger=0)
-        self._bits.state = state
+        self._state["state"]["key"][:] = words
+        self._bits.state = self._state
         if isinstance(self._called, _Adapted):
             self._called.seed(words[0], self._random)
         if not self._is_alone:
@@ -273,20 +272,25 @@ class _Memory:
     """The memory that both ends see. It only grows."""
 
     def __init__(self, file: int) -> None:
+        import numpy
+
         self._file = file
         self._map: Optional[mmap.mmap] = None
-        self.size = 0
+        self._size = 0
+        #: Types, which are found faster than their names, as NumPy and the loader have them.
+        self._types = {short: numpy.dtype(name) for short, name in _DTYPES.items()}
+        self._names = {dtype: short for short, dtype in self._types.items()}
 
     def _mapped(self, end: int) -> mmap.mmap:
         """The memory, of ``end`` bytes or more."""
-        if self._map is None or self.size < end:
-            self.size = os.fstat(self._file).st_size
-            if self.size < end:
+        if self._map is None or self._size < end:
+            self._size = os.fstat(self._file).st_size
+            if self._size < end:
                 # Rarely more than once.
-                self.size = end + end // 4
-                os.ftruncate(self._file, self.size)
+                self._size = end + end // 4
+                os.ftruncate(self._file, self._size)
             # Arrays keep the one before.
-            self._map = mmap.mmap(self._file, self.size)
+            self._map = mmap.mmap(self._file, self._size)
         return self._map
 
     def value(self, value: Dict[str, Any]) -> Any:
@@ -297,52 +301,63 @@ class _Memory:
         mapped = self._mapped(at + max(length, 1))
         if value["dtype"] is None:
             return _read_bytes(mapped[at : at + length])
-        dtype = numpy.dtype(_DTYPES[value["dtype"]])
+        dtype = self._types[value["dtype"]]
         return numpy.frombuffer(mapped, dtype, length // dtype.itemsize, at).reshape(value["shape"])
 
     def written(self, given: Dict[str, Any], sample: Dict[str, Any], result: Dict[str, Any]) -> Dict[str, Any]:
         """Where the fields of ``result`` are, behind those of ``sample``, which it may still show."""
         import numpy
 
-        ready: List[Tuple[Dict[str, Any], Any]] = []
-        start, at = given["end"], 0
+        entries: List[Dict[str, Any]] = []
+        copied: List[Tuple[Dict[str, Any], Any]] = []
+        end = given["end"]
         for field in given["values"]:
             name = field["name"]
             value = result[name]
-            if field["dtype"] is not None:
-                value, planes = _array(name, value, sample[name], field["picture"])
-                entry = {"dtype": _NAMES[value.dtype.name], "shape": value.shape, "planes": planes}
-                length = value.nbytes
-            else:
+            if field["dtype"] is None:
                 value = _written_bytes(name, value)
-                entry = {"dtype": None, "shape": (), "planes": False}
-                length = len(value)
-            ready.append(({**entry, "name": name, "at": at, "len": length}, value))
-            at = -(-(at + length) // _ALIGN) * _ALIGN
-        mapped = self._mapped(start + max(at, 1))
-        for entry, value in ready:
-            place = start + entry["at"]
+                entry = {"dtype": None, "shape": (), "planes": False, "len": len(value)}
+            else:
+                was = sample[name]
+                value, planes = _array(name, value, was, field["picture"])
+                entry = {"dtype": self._names[value.dtype], "shape": value.shape, "planes": planes, "len": value.nbytes}
+            entry["name"] = name
+            entries.append(entry)
+            if field["dtype"] is not None and value is was:
+                # Changed in place, or not at all.
+                entry["at"] = field["at"]
+                continue
+            entry["at"] = end
+            end = _aligned(end + entry["len"])
+            copied.append((entry, value))
+        mapped = self._mapped(max(end, 1))
+        for entry, value in copied:
+            place = entry["at"]
             if entry["dtype"] is None:
                 mapped[place : place + entry["len"]] = value
             else:
                 to = numpy.frombuffer(mapped, value.dtype, value.size, place).reshape(value.shape)
                 numpy.copyto(to, value)
-        return {"values": [entry for entry, _ in ready], "at": start, "len": at, "size": self.size}
+        return {"values": entries, "at": 0, "len": end}
 
     def packed(self, result: Dict[str, Any], start: int) -> Tuple[int, int]:
         """Writes all of ``result``: the memory of its arrays as it is, and the rest pickled."""
         parts: List[pickle.PickleBuffer] = []
         head = pickle.dumps(_plain(result), 5, buffer_callback=parts.append)
         views = [memoryview(head), *(part.raw() for part in parts)]
-        at, places = -(-(8 + 16 * len(views)) // _ALIGN) * _ALIGN, []
+        at, places = _aligned(8 + 16 * len(views)), []
         for view in views:
             places.append((at, view.nbytes))
-            at = -(-(at + view.nbytes) // _ALIGN) * _ALIGN
+            at = _aligned(at + view.nbytes)
         mapped = self._mapped(start + at)
         struct.pack_into(f"=Q{2 * len(views)}Q", mapped, start, len(views), *(n for place in places for n in place))
         for (place, length), view in zip(places, views):
             mapped[start + place : start + place + length] = view
         return start, at
+
+
+def _aligned(at: int) -> int:
+    return -(-at // _ALIGN) * _ALIGN
 
 
 def unpacked(value: bytes) -> Dict[str, Any]:
@@ -378,6 +393,8 @@ def _array(name: str, value: Any, was: Any, is_picture: bool) -> Tuple[Any, bool
     """An array of the type of ``was``, or of floats for a picture; and whether its bands are first."""
     import numpy
 
+    if value is was:
+        return was, False
     is_tensor = _is_tensor(value)
     array = _of_tensor(value) if is_tensor else numpy.asarray(value)
     if array.dtype.name not in _NAMES and array.dtype != bool:

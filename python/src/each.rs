@@ -14,21 +14,17 @@
 //! that nothing is left of it, and it only grows. When this end of the socket is closed, as when
 //! this process dies, the other end stops.
 
-use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::{IntoRawFd as _, OwnedFd, RawFd};
-use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use gular_runtime::{
     Dtype, Each, Env, GivenSample, GivenValue, ResultValue, SampleFunction, SampleResult,
-    available_cores,
+    SharedMemory, available_cores,
 };
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 /// Values in shared memory begin at a multiple of this.
@@ -57,8 +53,7 @@ struct All {
 
 struct Channel {
     stream: UnixStream,
-    memory: File,
-    len: u64,
+    memory: SharedMemory,
     /// Whether the other end has the function.
     is_ready: bool,
 }
@@ -89,7 +84,7 @@ struct GivenAt<'a> {
 #[serde(untagged)]
 enum Answer {
     Failed { error: String },
-    Made { label: Option<i64>, values: Vec<MadeAt>, at: u64, len: usize, size: u64 },
+    Made { label: Option<i64>, values: Vec<MadeAt>, at: usize, len: usize },
     Ready { ready: bool },
 }
 
@@ -99,7 +94,6 @@ struct MadeAt {
     dtype: Option<Dtype>,
     shape: Vec<usize>,
     planes: bool,
-    /// From the start of the results.
     at: usize,
     len: usize,
 }
@@ -137,9 +131,13 @@ impl Channels {
 }
 
 impl SampleFunction for All {
-    fn call(&self, sample: &GivenSample<'_>, result: &mut SampleResult) -> Result<(), String> {
+    fn call(
+        &self,
+        sample: &GivenSample<'_>,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
         let mut channel = self.take();
-        let made = channel.call(sample, result);
+        let made = channel.call(sample, take);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
         self.freed.notify_one();
         made
@@ -166,16 +164,18 @@ impl All {
 }
 
 impl Channel {
-    fn open() -> PyResult<(Self, (OwnedFd, OwnedFd))> {
-        let memory = memfd_create("gular-each", MemfdFlags::CLOEXEC)
-            .map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let memory = File::from(memory);
+    fn open() -> io::Result<(Self, (OwnedFd, OwnedFd))> {
+        let memory = SharedMemory::new()?;
         let (stream, end) = UnixStream::pair()?;
-        let end = (end.into(), memory.try_clone()?.into());
-        Ok((Self { stream, memory, len: 0, is_ready: false }, end))
+        let end = (end.into(), memory.file().try_clone()?.into());
+        Ok((Self { stream, memory, is_ready: false }, end))
     }
 
-    fn call(&mut self, sample: &GivenSample<'_>, result: &mut SampleResult) -> Result<(), String> {
+    fn call(
+        &mut self,
+        sample: &GivenSample<'_>,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
         let told = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof
             | io::ErrorKind::BrokenPipe
@@ -195,17 +195,17 @@ impl Channel {
         match self.receive().map_err(told)? {
             Answer::Failed { error } => Err(error),
             Answer::Ready { .. } => Err("an answer came without a question".to_owned()),
-            Answer::Made { label, values, at, len, size } => {
-                self.len = self.len.max(size);
-                result.label = label;
-                result.bytes.resize(len, 0);
-                self.memory.read_exact_at(&mut result.bytes, at).map_err(told)?;
-                result.values.extend(values.into_iter().map(|value| {
+            Answer::Made { label, values, at, len } => {
+                let value = |value: MadeAt| {
                     let MadeAt { name, dtype, shape, planes, at, len } = value;
                     let numbers = dtype.map(|dtype| (dtype, shape));
                     ResultValue { name, numbers, planes, range: at..at.saturating_add(len) }
-                }));
-                Ok(())
+                };
+                let values: Vec<ResultValue> = values.into_iter().map(value).collect();
+                let end = at.saturating_add(len);
+                self.memory.grow(end as u64).map_err(told)?;
+                let bytes = self.memory.bytes().get(at..end).unwrap_or_default();
+                take(&SampleResult { label, values, bytes })
             }
         }
     }
@@ -220,12 +220,12 @@ impl Channel {
             at
         };
         let places: Vec<u64> = sample.values.iter().map(place).collect();
-        if end > self.len {
-            self.memory.set_len(end)?;
-            self.len = end;
-        }
+        self.memory.grow(end)?;
         for (value, at) in sample.values.iter().zip(&places) {
-            self.memory.write_all_at(value.bytes, *at)?;
+            let to = self.memory.bytes_mut().get_mut(usize::try_from(*at).unwrap_or(usize::MAX)..);
+            if let Some(to) = to.and_then(|to| to.get_mut(..value.bytes.len())) {
+                to.copy_from_slice(value.bytes);
+            }
         }
         let values = sample.values.iter().zip(places).map(|(value, at)| {
             let (dtype, shape) = match &value.numbers {

@@ -42,7 +42,7 @@ pub use gular_codec::{
     DecodeOptions, Decoder, Error as CodecError, JpegBackend, Limits, OrientationPolicy, Scaling,
     bit_depth, jpeg_backend,
 };
-pub use gular_files::{Env, Size, mask, mask_panic, write_file};
+pub use gular_files::{Env, SharedMemory, Size, mask, mask_panic, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;
 #[cfg(feature = "net")]

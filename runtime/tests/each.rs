@@ -14,31 +14,44 @@ use crate::fixtures::make_fields;
 const WIDTH: usize = 6;
 const HEIGHT: usize = 4;
 
+/// A result that can be changed.
+#[derive(Default)]
+struct Changed {
+    values: Vec<ResultValue>,
+    bytes: Vec<u8>,
+}
+
 /// Calls a function of the bytes of each field, which come first, and of the types and shapes.
 struct Calls<F>(F);
 
 impl<F> SampleFunction for Calls<F>
 where
-    F: Fn(&GivenSample<'_>, &mut SampleResult) -> Result<(), String> + Send + Sync,
+    F: Fn(&GivenSample<'_>, &mut Changed) -> Result<(), String> + Send + Sync,
 {
-    fn call(&self, sample: &GivenSample<'_>, result: &mut SampleResult) -> Result<(), String> {
-        result.bytes.clear();
+    fn call(
+        &self,
+        sample: &GivenSample<'_>,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut changed = Changed::default();
         for value in &sample.values {
-            let start = result.bytes.len();
-            result.bytes.extend_from_slice(value.bytes);
-            result.values.push(ResultValue {
+            let start = changed.bytes.len();
+            changed.bytes.extend_from_slice(value.bytes);
+            changed.values.push(ResultValue {
                 name: value.name.to_owned(),
                 numbers: value.numbers.clone(),
                 planes: false,
-                range: start..result.bytes.len(),
+                range: start..changed.bytes.len(),
             });
         }
-        self.0(sample, result)
+        self.0(sample, &mut changed)?;
+        let Changed { values, bytes } = changed;
+        take(&SampleResult { label: sample.label, values, bytes: &bytes })
     }
 }
 
 fn each(
-    function: impl Fn(&GivenSample<'_>, &mut SampleResult) -> Result<(), String> + Send + Sync + 'static,
+    function: impl Fn(&GivenSample<'_>, &mut Changed) -> Result<(), String> + Send + Sync + 'static,
 ) -> Option<Each> {
     Some(Each::new(Arc::new(Calls(function))))
 }
@@ -198,7 +211,7 @@ fn what_a_batch_cannot_have_is_named_with_the_sample() {
 #[test]
 fn results_that_the_program_puts_together_are_bytes() {
     let (_dir, bundle) = bundle();
-    let function = Calls(|sample: &GivenSample<'_>, result: &mut SampleResult| {
+    let function = Calls(|sample: &GivenSample<'_>, result: &mut Changed| {
         result.bytes = format!("{} ", sample.values[0].bytes.len()).into_bytes();
         Ok(())
     });
@@ -217,7 +230,11 @@ fn results_that_the_program_puts_together_are_bytes() {
 struct Endless(AtomicBool);
 
 impl SampleFunction for Endless {
-    fn call(&self, _: &GivenSample<'_>, _: &mut SampleResult) -> Result<(), String> {
+    fn call(
+        &self,
+        _: &GivenSample<'_>,
+        _: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
         while !self.0.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }

@@ -33,7 +33,7 @@ pub use error::{Error, is_of_disk};
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
 pub use mask::{Given, mask, mask_panic, mask_url, secrets};
-pub use memory::{Map, advise_huge_pages, resident_pages};
+pub use memory::{Map, SharedMemory, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;

@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Deref;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
@@ -43,6 +44,60 @@ impl Deref for Map {
     }
 }
 
+/// Memory that another process maps, too. It has no name, so that nothing is left of it when both
+/// have ended, and only grows.
+///
+/// Both sides must take turns: a process that reads what the other one writes meanwhile gets bytes of
+/// both. Neither may truncate it.
+#[derive(Debug)]
+pub struct SharedMemory {
+    file: File,
+    map: MmapMut,
+}
+
+impl SharedMemory {
+    /// # Errors
+    /// The kernel's.
+    pub fn new() -> io::Result<Self> {
+        let file = File::from(memfd_create("gular", MemfdFlags::CLOEXEC)?);
+        let map = MmapMut::map_anon(1)?;
+        Ok(Self { file, map })
+    }
+
+    /// The file to give to the other process, which has the same memory.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Maps at least `len` bytes, also if the other process made the memory longer.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn grow(&mut self, len: u64) -> io::Result<()> {
+        if len <= self.map.len() as u64 {
+            return Ok(());
+        }
+        if self.file.metadata()?.len() < len {
+            self.file.set_len(len)?;
+        }
+        // SAFETY: as with `Map`, no process can stop the other one from writing, so this relies on
+        // both taking turns, as the type's documentation says. Neither makes the file shorter, so
+        // that there is no SIGBUS.
+        self.map = unsafe { MmapMut::map_mut(&self.file) }?;
+        Ok(())
+    }
+
+    /// The memory that is mapped.
+    pub fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+
+    /// The same, to write to.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+}
+
 /// Returns how many pages of `file` are in memory, and how many it has; `None` if the kernel does
 /// not say.
 #[must_use]
@@ -70,8 +125,23 @@ pub fn advise_huge_pages(memory: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     use super::*;
+
+    #[test]
+    fn both_sides_see_the_memory_and_either_may_make_it_longer() {
+        let mut memory = SharedMemory::new().unwrap();
+        memory.grow(3).unwrap();
+        memory.bytes_mut()[..3].copy_from_slice(b"abc");
+        let mut read = [0; 3];
+        memory.file().read_exact_at(&mut read, 0).unwrap();
+        assert_eq!(&read, b"abc");
+        memory.file().set_len(100_000).unwrap();
+        memory.file().write_all_at(b"end", 99_997).unwrap();
+        memory.grow(100_000).unwrap();
+        assert_eq!((&memory.bytes()[..3], &memory.bytes()[99_997..]), (&b"abc"[..], &b"end"[..]));
+    }
 
     #[test]
     fn a_map_has_the_files_bytes_and_its_pages_are_counted() {

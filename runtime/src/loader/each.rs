@@ -35,11 +35,15 @@ const SAMPLE: &str = "sample";
 /// It must depend on nothing but the sample and its random numbers, so that threads, ranks and
 /// resumes never change a batch.
 pub trait SampleFunction: Send + Sync {
-    /// Makes `result` of `sample`, of all fields.
+    /// Makes something of `sample`, and calls `take` once with the result, which has all fields.
     ///
     /// # Errors
-    /// Why it cannot, in words.
-    fn call(&self, sample: &GivenSample<'_>, result: &mut SampleResult) -> Result<(), String>;
+    /// Why it cannot, in words; or what `take` says.
+    fn call(
+        &self,
+        sample: &GivenSample<'_>,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), String>;
 
     /// Ends calls that are under way, with errors: the loader is dropped, and waits for them.
     fn end(&self) {}
@@ -83,14 +87,14 @@ pub struct GivenValue<'a> {
 }
 
 /// What a function made of a sample.
-#[derive(Debug, Default)]
-pub struct SampleResult {
+#[derive(Debug)]
+pub struct SampleResult<'a> {
     /// The class, if the sample has one.
     pub label: Option<i64>,
     /// The fields; ignored where the training program puts samples together.
     pub values: Vec<ResultValue>,
     /// The memory of the fields, or all that the training program needs of the sample.
-    pub bytes: Vec<u8>,
+    pub bytes: &'a [u8],
 }
 
 /// A field of a [`SampleResult`].
@@ -137,7 +141,6 @@ impl fmt::Debug for Each {
 #[derive(Default)]
 pub(super) struct EachTools {
     picture: Vec<u8>,
-    result: SampleResult,
 }
 
 /// How samples are given to a function, and how its results become rows.
@@ -276,10 +279,10 @@ impl EachStage {
         sample: GivenSample<'_>,
         others: (&[OtherField], &[Cell]),
         place: Option<&Placement>,
-        tools: &mut EachTools,
+        tools: &EachTools,
         row: &mut [Cell],
     ) -> Result<Option<i64>, Error> {
-        let EachTools { picture, result } = tools;
+        let picture = &tools.picture;
         let mut columns = self.columns.iter();
         let mut values = Vec::with_capacity(self.columns.len());
         if let (Some(place), Some(pictures)) = (place, &self.pictures)
@@ -304,30 +307,28 @@ impl EachStage {
             let is_picture = other.is_picture();
             values.push(GivenValue { name: &column.name, numbers, is_picture, bytes });
         }
-        let key = sample.key.to_owned();
-        let fail = |reason| Error::from(LoaderError::Each { key: key.clone(), reason });
+        let mut label = None;
+        let mut take = |result: &SampleResult<'_>| {
+            label = result.label;
+            if let ([Cell::Bytes(cell)], true) = (&mut *row, self.each.collected) {
+                cell.clear();
+                cell.extend_from_slice(result.bytes);
+                return Ok(());
+            }
+            let mut fields = self.columns.iter().zip(&mut *row).enumerate();
+            fields.try_for_each(|(at, (column, cell))| self.take((at, column), result, cell))
+        };
         let sample = GivenSample { values, ..sample };
-        result.label = sample.label;
-        result.values.clear();
-        self.each.function.call(&sample, result).map_err(fail)?;
-        match row {
-            [Cell::Bytes(cell)] if self.each.collected => {
-                std::mem::swap(cell, &mut result.bytes);
-            }
-            _ => {
-                for (at, (column, cell)) in self.columns.iter().zip(row).enumerate() {
-                    self.take((at, column), result, cell).map_err(fail)?;
-                }
-            }
-        }
-        Ok(result.label)
+        let done = self.each.function.call(&sample, &mut take);
+        done.map_err(|reason| LoaderError::Each { key: sample.key.to_owned(), reason })?;
+        Ok(label)
     }
 
     /// Writes a field of `result` to its cell.
     fn take(
         &self,
         (at, column): (usize, &Column),
-        result: &SampleResult,
+        result: &SampleResult<'_>,
         cell: &mut Cell,
     ) -> Result<(), String> {
         let name = &column.name;
