@@ -10,7 +10,8 @@ use gular_bundle::{Bundle, Envelope, MANIFEST_NAME, Manifest, OpenOptions, Shard
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{Error, Progress};
+use crate::facts::Error;
+use crate::packing::Progress;
 
 /// Describes the bundle in folder `source`: every file with its SHA-256, the classes and the
 /// splits. The published manifest is in folder `url`, and the data in `data` beside that folder;

@@ -14,8 +14,8 @@ use std::time::Instant;
 use gular_bundle::{Bundle, Digest, Field, FieldIdx, ShardEntry, ShardIdx, Split, StreamDigest};
 use serde::Serialize;
 
-use crate::sort::Sorter;
-use crate::{Error, Progress};
+use crate::facts::{Error, Sorter};
+use crate::packing::Progress;
 
 /// A report lists this many keys of each kind.
 const MOST_NAMED: usize = 20;

@@ -13,7 +13,9 @@ use gular_files::{Lock, LockMode, TEMP_PREFIX, folder_of};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::{Error, Progress, SKIPPED_NAME};
+use crate::facts::Error;
+use crate::packing::Progress;
+use crate::shards::SKIPPED_NAME;
 
 /// 1980-01-01: no clock, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;

@@ -13,42 +13,20 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
-mod array;
-mod beside;
 mod convert;
 mod croissant;
 mod derive;
 mod diff;
 mod duplicates;
-mod error;
 mod export;
-mod formats;
-mod grid;
-mod input;
-mod key_list;
-mod labels;
+mod facts;
 mod layout;
-mod options;
-mod output_folder;
-mod outside;
-mod pack_report;
 mod packing;
-mod parts;
-mod payload;
-mod pixel_budget;
 mod plan;
-mod read_ahead;
-mod scan;
-mod scenes;
-mod shard_workers;
-mod sort;
+mod shards;
 mod source;
-mod spares;
-mod stack;
-mod sums;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, OnUnknownLabel, adopt};
-pub use beside::MaskColours;
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use croissant::croissant;
 pub use derive::{
@@ -60,25 +38,27 @@ pub use duplicates::{
     Among, DuplicateGroup, DuplicateOptions, DuplicateSample, Duplicates, LookOptions, LookPair,
     Looks, find_duplicates, find_looks,
 };
-pub use error::{BadInput, BadInputs, Error, FEW_FILES, OtherFiles, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
+pub use facts::{
+    ArchiveLimit, ArchiveLimits, BadInput, BadInputs, DatasetFault, Doubt, Error, FEW_FILES,
+    LayoutError, OUTSIDE, OtherFiles, Outside, Part, Pattern, PatternError, PatternFault, Remedy,
+    TwoReadings, Values, WayToRead, split_of,
+};
 pub use gular_codec::tiff::Pages;
-pub use labels::{FieldColumns, JoinedTables, LabelColumn, TableColumns, TableOptions};
 pub use layout::{
-    Card, Doubt, Layout, LayoutError, Pattern, PatternError, PatternFault, TwoReadings, Values,
-    WayToRead, datasets, parse_datasets, split_of,
+    Card, FieldColumns, JoinedTables, Labels, Layout, StoredSplit, TableColumns, TableOptions,
+    Unlabelled, datasets, parse_datasets,
 };
-pub use options::{
-    Align, BandNames, CheckImages, Classes, FieldFiles, FractionsBy, Group, Inputs, Labels,
-    OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled,
+pub use packing::{
+    MergeOptions, MergeReport, PackOptions, PackReport, Progress, Resampling, SplitReport, merge,
+    pack,
 };
-pub use output_folder::{SKIPPED_NAME, STATE_DIR};
-pub use outside::{OUTSIDE, Outside};
-pub use pack_report::{PackReport, Resampling, SplitReport, StoredSplit};
-pub use packing::{PackOptions, Progress, pack};
-pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
-pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
-pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
+pub use plan::{
+    Align, BandNames, CheckImages, Fit, FractionsBy, Group, MaskColours, PackOrder, PayloadOptions,
+    Plan, PlanBuilder, PlanOptions, PlanShard, RawOptions, ReencodeOptions, StoredDepth,
+    TileOptions, parse_plan_line,
+};
+pub use shards::{PART_NAME, SKIPPED_NAME, STATE_DIR};
 pub use source::{
-    ArchiveLimit, ArchiveLimits, DatasetFault, PixelColumns, PixelFiles, has_datasets,
+    Classes, FieldFiles, Inputs, LabelColumn, OnBadInput, PixelColumns, PixelFiles, has_datasets,
 };

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::{Axes, Column, Dtype, Field, FieldName, Survey, Values};
 
-use crate::Error;
-use crate::payload::array_axes;
+use crate::facts::Error;
+use crate::plan::array_axes;
 
 /// Names that columns of images go by, best first.
 const IMAGE_NAMES: [&str; 8] = ["image", "img", "images", "jpg", "jpeg", "png", "data", "x"];

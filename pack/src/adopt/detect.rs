@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{Envelope, Split};
 
-use crate::Error;
 use crate::adopt::streaming;
+use crate::facts::Error;
 
 /// A file to be adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,15 +17,16 @@ use gular_bundle::{
 use gular_files::write_file;
 use serde::Serialize;
 
-use crate::adopt::columns::{self, Roles, Take, Wanted, choose};
-use crate::adopt::detect::{Source, sources};
-use crate::adopt::index::{MediaTypes, labels, places, select};
-use crate::adopt::keys::{self, split_and_class};
+use crate::adopt::{
+    columns, columns::Roles, columns::Take, columns::Wanted, columns::choose, detect::Source,
+    detect::sources, index::MediaTypes, index::labels, index::places, index::select, keys,
+    keys::split_and_class,
+};
 use crate::convert::each_shard;
-use crate::output_folder::{Done, OutDir, finished_bundle};
-use crate::pack_report::Resampling;
-use crate::sort::Sorter;
-use crate::{Error, OnBadInput, Progress};
+use crate::facts::{Error, Sorter};
+use crate::packing::{Progress, Resampling};
+use crate::shards::{Done, OutDir, finished_bundle};
+use crate::source::OnBadInput;
 
 /// Options of [`adopt`].
 #[derive(Debug, Clone, Default)]

@@ -7,9 +7,8 @@ use gular_bundle::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::adopt::columns::{Roles, Take};
-use crate::adopt::keys::split_and_class;
+use crate::adopt::{columns::Roles, columns::Take, keys::split_and_class};
+use crate::facts::Error;
 
 /// Finds the values of every field in a file; with `by_folder`, keys begin with
 /// their split.

@@ -6,7 +6,7 @@ use std::path::Path;
 use gular_bundle::{BundlePath, Column, Split, Survey, Values};
 
 use crate::adopt::detect::Source;
-use crate::split_of;
+use crate::facts::split_of;
 
 /// The keys of a file's samples by a column of texts; the reason when one is not a key.
 pub(crate) fn by_column(survey: &Survey, column: &str) -> Result<Vec<BundlePath>, String> {

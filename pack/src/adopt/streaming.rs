@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::Error;
+use crate::facts::Error;
 
 /// A list above this is refused; 10⁵ shards take 60 MB.
 const MAX_INDEX: u64 = 256 << 20;

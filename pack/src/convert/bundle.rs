@@ -7,8 +7,8 @@ use gular_bundle::{
     ShardIdx, ShardSpec, ShardWriter,
 };
 
-use crate::Error;
 use crate::convert::conversion::Conversion;
+use crate::facts::Error;
 
 /// Writes shard `number` again and proves that it holds the same samples.
 pub(crate) fn shard(

@@ -14,8 +14,10 @@ use gular_files::parallel;
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
-use crate::output_folder::{Done, OutDir, finished_bundle};
-use crate::{Error, OnBadInput, Progress};
+use crate::facts::Error;
+use crate::packing::Progress;
+use crate::shards::{Done, OutDir, finished_bundle};
+use crate::source::OnBadInput;
 
 /// What a bundle is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

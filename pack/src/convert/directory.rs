@@ -12,9 +12,9 @@ use gular_bundle::{
 };
 use gular_files::{rename_synced, write_file};
 
-use crate::Error;
 use crate::convert::conversion::Conversion;
-use crate::output_folder::{STATE_DIR, gone, remove_gone};
+use crate::facts::Error;
+use crate::shards::{STATE_DIR, gone, remove_gone};
 
 /// Whether folder `out` is what this bundle is converted to: its lists have all samples in order,
 /// and the files that they name have their lengths.

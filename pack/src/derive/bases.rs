@@ -9,7 +9,7 @@ use gular_bundle::{
 };
 
 use super::like_base::kind;
-use crate::Error;
+use crate::facts::Error;
 
 /// Bundles of the same fields, and their classes as one list.
 #[derive(Debug)]

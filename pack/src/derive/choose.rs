@@ -9,8 +9,8 @@ use gular_files::parallel;
 use super::bases::{Bases, Line};
 use super::bits::Bits;
 use super::options::DeriveOptions;
-use crate::key_list::KeyList;
-use crate::{Error, Progress};
+use crate::facts::{Error, KeyList};
+use crate::packing::Progress;
 
 /// The samples that are taken from each line.
 pub(super) type Taken = Vec<Bits>;

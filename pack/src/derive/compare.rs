@@ -15,14 +15,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use gular_bundle::{Bundle, BundlePath, FieldIdx, Row, ShardIdx, Split};
 use gular_files::parallel;
 
-use crate::input::{InputReader, Likeness, StoredSample, StoredValue};
-use crate::packing::PackOptions;
-use crate::pixel_budget::PixelBudget;
-use crate::plan::{Plan, Record, check_cancel};
-use crate::sort::{Sorted, Sorter};
+use crate::facts::{Error, PixelBudget, Sorted, Sorter, Spares};
+use crate::packing::{PackOptions, Progress};
+use crate::plan::{Plan, Record, check_cancel, tiles};
+use crate::shards::{InputReader, Likeness, StoredSample, StoredValue};
 use crate::source::Source;
-use crate::spares::Spares;
-use crate::{Error, Progress, scenes};
 
 /// Numbers of the sides in records of the sort: a sample of the base, and an input of the source.
 const OF_BASE: u8 = 0;
@@ -215,7 +212,7 @@ impl Comparison<'_> {
 
 /// The scene of a tile, and the row of pixels at which it begins.
 fn tile_row(tile: &Candidate) -> Option<(&str, u32)> {
-    scenes::parse(tile.record.key.as_str()).map(|(scene, (_, row))| (scene, row))
+    tiles::parse(tile.record.key.as_str()).map(|(scene, (_, row))| (scene, row))
 }
 
 /// A record of the sort.

@@ -17,10 +17,10 @@ use super::options::{DeriveOptions, Limit, Unlisted};
 use super::relabel::{NewLabels, Relabelled};
 use super::views::{self, NewLine};
 use super::{equal_keys, limit};
-use crate::error::BadInput;
-use crate::output_folder::{OutDir, finished_bundle};
+use crate::facts::{BadInput, Error};
+use crate::packing::Progress;
 use crate::plan::check_fractions;
-use crate::{Error, Progress};
+use crate::shards::{OutDir, finished_bundle};
 
 /// Most new classes that a report names.
 const MOST_NAMED: usize = 20;
@@ -75,7 +75,7 @@ pub(super) fn derive_from(
 
     let chooser = Chooser::new(&joined, options)?;
     let mut taken = chooser.choose(&joined, &all, options.jobs, progress, cancel)?;
-    let mut unknown = crate::labels::Names::default();
+    let mut unknown = crate::facts::Names::default();
     for list in [&chooser.keys, &chooser.remove].into_iter().flatten() {
         let unseen = list.unseen()?;
         if unseen.n > 0 && unseen.n == list.len() as u64 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gular_bundle::Digest;
 use serde::Serialize;
 
-use crate::labels::Names;
+use crate::facts::Names;
 
 /// The result of deriving a bundle, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -5,10 +5,8 @@ use std::sync::atomic::AtomicBool;
 use super::bases::{Bases, Line};
 use super::choose::Taken;
 use super::options::DeriveOptions;
-use crate::Error;
-use crate::labels::Names;
+use crate::facts::{Error, Names, Sorter};
 use crate::plan::{check_cancel, folded};
-use crate::sort::Sorter;
 
 /// Refuses samples of several bundles whose keys other file systems would take for one.
 pub(super) fn check(

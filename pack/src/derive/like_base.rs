@@ -7,14 +7,14 @@ use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, Shar
 
 use super::bases::joined_field;
 use super::compare::Splits;
-use crate::labels::Table;
+use crate::facts::{Error, Pattern};
+use crate::layout::{Labels, Layout, Table, TableOptions};
 use crate::packing::{PackOptions, fields};
-use crate::payload::{Depths, PayloadRecipe};
-use crate::plan::{Plan, check_options, extended};
-use crate::{
-    Classes, Error, FractionsBy, Inputs, Labels, Layout, Pattern, PayloadOptions, PlanOptions,
-    StoredDepth, TableOptions,
+use crate::plan::{
+    Depths, FractionsBy, PayloadOptions, PayloadRecipe, Plan, PlanOptions, StoredDepth,
+    check_options, extended,
 };
+use crate::source::{Classes, Inputs};
 
 /// Checks that the base can have such a new version, as far as the options show. Options that
 /// depend on the images are set to the values of the base.

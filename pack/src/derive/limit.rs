@@ -12,8 +12,7 @@ use super::bases::{Bases, Line};
 use super::choose::{Taken, each_line};
 use super::options::{DeriveOptions, Limit};
 use super::relabel::Relabelled;
-use crate::Error;
-use crate::labels::Names;
+use crate::facts::{Error, Names};
 use crate::plan::hash;
 
 /// Samples that share a quota: all, or those of a class and split.

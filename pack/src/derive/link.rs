@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-use crate::Error;
+use crate::facts::Error;
 
 /// The way in which a file was linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,11 +21,11 @@ use super::derivation::{Version, derive_from};
 use super::derive_report::DeriveReport;
 use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
-use crate::error::BadInput;
-use crate::labels::Unpacked;
-use crate::output_folder::{SKIPPED_NAME, finished_bundle};
-use crate::packing::{PackOptions, make_plan, open_source, with_known};
-use crate::{Error, LabelColumn, Labels, PackReport, Progress, TableOptions, Unlabelled, pack};
+use crate::facts::{BadInput, Error};
+use crate::layout::{Labels, TableOptions, Unlabelled, Unpacked};
+use crate::packing::{PackOptions, PackReport, Progress, make_plan, open_source, pack, with_known};
+use crate::shards::{SKIPPED_NAME, finished_bundle};
+use crate::source::LabelColumn;
 
 /// What a new version took from its base, and what it packed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -87,7 +87,7 @@ pub fn pack_onto(
     let opened = open_source(source, &options.plan, temp.path(), cancel)?;
     let tables = match &options.plan.labels {
         Labels::Table(tables) => {
-            Some(Unpacked::new(tables, &opened, &options.plan, temp.path(), cancel)?)
+            Some(Unpacked::new(tables, &opened, &options.plan.source(), temp.path(), cancel)?)
         }
         _ => None,
     };
@@ -330,7 +330,8 @@ mod tests {
 
     use super::super::link::WITHOUT_HARD_LINKS;
     use super::*;
-    use crate::{Inputs, PlanOptions};
+    use crate::plan::PlanOptions;
+    use crate::source::Inputs;
 
     fn put(dir: &Path, name: &str, text: &str) {
         let path = dir.join(name);

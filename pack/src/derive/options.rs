@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gular_bundle::Split;
 
-use crate::TableOptions;
+use crate::layout::TableOptions;
 
 /// Options of [`derive`](crate::derive): which samples are taken, and how.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,8 +7,8 @@ use gular_bundle::{Field, Row, Split};
 use super::bases::{Bases, Line};
 use super::choose::Taken;
 use super::options::{DeriveOptions, Unlisted};
-use crate::Error;
-use crate::labels::{FieldColumns, Join, Joined, Names, Said, Table, TableOptions};
+use crate::facts::{Error, Names};
+use crate::layout::{FieldColumns, Join, Joined, Said, Table, TableOptions};
 
 /// A sample, and the label and split that a table gives to it.
 type OfRow = (Row, Option<i32>, Option<Split>);

@@ -6,9 +6,8 @@ use super::bases::{Bases, Line};
 use super::choose::{Taken, each_line};
 use super::options::DeriveOptions;
 use super::relabel::{Relabelled, SaidOf};
-use crate::Error;
-use crate::plan::split_by;
-use crate::scenes;
+use crate::facts::Error;
+use crate::plan::{split_by, tiles};
 use std::sync::atomic::AtomicBool;
 
 /// A line of the new manifest.
@@ -61,7 +60,7 @@ fn of_line(
             [] => entry.split,
             of => {
                 let key = index.key(row).unwrap_or_default();
-                let scene = scenes::parse(key).filter(|_| tiled).map(|(scene, _)| scene);
+                let scene = tiles::parse(key).filter(|_| tiled).map(|(scene, _)| scene);
                 split_by(scene.unwrap_or(key), options.seed, of)
             }
         }

@@ -9,7 +9,7 @@ use gular_bundle::{Bundle, Digest, Field, FieldIdx, Row, SampleId, Shard, ShardI
 use super::groups::{DuplicateGroup, DuplicateSample, Duplicates, MOST_NAMED};
 use super::join::{Entry, Place, equal};
 use super::list::List;
-use crate::Error;
+use crate::facts::Error;
 
 /// A bundle in which duplicates are searched.
 pub struct Among<'a> {

@@ -2,7 +2,7 @@
 
 use gular_bundle::{Row, SampleId, ShardIdx};
 
-use crate::Error;
+use crate::facts::Error;
 
 /// 128 bits of a digest, and where it is: two 64-bit numbers sort faster than bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

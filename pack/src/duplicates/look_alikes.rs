@@ -17,8 +17,8 @@ use serde::Serialize;
 use super::find::Among;
 use super::groups::DuplicateSample;
 use super::join::Place;
-use crate::sort::{Sorted, Sorter};
-use crate::{Error, Progress};
+use crate::facts::{Error, Sorted, Sorter};
+use crate::packing::Progress;
 
 /// Most pairs that are kept; all are counted.
 const MOST_PAIRS: usize = 200;

@@ -3,9 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::natural::natural;
-use super::recognise::list;
-use super::{Doubt, WayToRead, split_of};
-use crate::error::counted;
+use crate::facts::{Doubt, WayToRead, counted, named, split_of};
 
 /// Names of bands, in lower case, beside `B` and a number. Source: the products of Sentinel-1 and of
 /// Landsat, and 38-Cloud.
@@ -92,7 +90,7 @@ impl BandFiles {
             return None;
         }
         let names = counted(n, "name ends", "names end");
-        let text = format!("{names} in that of a band: {}", list(self.bands.iter()));
+        let text = format!("{names} in that of a band: {}", named(self.bands.iter()));
         let split = if self.in_splits { "{split}/" } else { "" };
         // Other files of the sample would be bands, too.
         let named = n < self.files || self.bands.iter().any(|band| band.contains('_'));

@@ -3,20 +3,9 @@
 //! [`cards.toml`](cards.toml) has a row for each: how it is recognised, and what its options would
 //! be. A row is data; nothing here knows a dataset by its name.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-
-use gular_bundle::FieldName;
 use serde::{Deserialize, Serialize};
 
-use super::pattern::literal;
-use super::{LayoutError, Pattern};
-use crate::source::{Source, first_members, pixel_files};
-use crate::{
-    Error, FieldFiles, Inputs, LabelColumn, Labels, PayloadOptions, PixelFiles, PlanOptions,
-    TableOptions, Unlabelled,
-};
+use crate::source::PixelFiles;
 
 /// A known dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -57,6 +46,14 @@ pub struct Card {
     pub leaves_out: bool,
 }
 
+impl Card {
+    /// Whether it says more than where the images and their files are.
+    pub(crate) fn has_labels(&self) -> bool {
+        let tables = self.lists.len() + self.tables.len();
+        tables > 0 || self.images.iter().any(|images| images.contains("{label"))
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cards {
@@ -84,255 +81,12 @@ pub fn parse_datasets(text: &str) -> Result<Vec<Card>, String> {
     }
 }
 
-/// The options of a known dataset, if `source` is one and the caller says nothing about it.
-pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<PlanOptions>, Error> {
-    let is_open = options.images.is_empty()
-        && matches!(options.labels, Labels::Path | Labels::None)
-        && options.fields.is_empty()
-        && options.inputs == Inputs::Images;
-    if !is_open || options.dataset.is_some() {
-        return Ok(None);
-    }
-    let own = datasets().map_err(Error::Option)?;
-    if let Some(card) = of_pixels(source, options, &own)? {
-        return card.options_of_pixels(options).map(Some);
-    }
-    let Some(files) = Files::of(source, options)? else { return Ok(None) };
-    for card in options.cards.iter().chain(&own) {
-        if options.labels == Labels::None && card.has_labels() {
-            continue;
-        }
-        for prefix in files.prefixes() {
-            if card.pixels.is_some() {
-                continue;
-            }
-            if card.has.iter().all(|path| files.has(&format!("{prefix}{path}"))) {
-                return card.options(source, &prefix, options).map(Some);
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// The known dataset of rows of pixels that `source` is.
-fn of_pixels<'c>(
-    source: &Path,
-    options: &'c PlanOptions,
-    own: &'c [Card],
-) -> Result<Option<&'c Card>, Error> {
-    let mut cards = options.cards.iter().chain(own);
-    if let Some(kind) = pixel_files(source, options)? {
-        return Ok(cards.find(|card| card.pixels == Some(kind)));
-    }
-    let mut tables = cards.filter(|card| card.pixels == Some(PixelFiles::Table)).peekable();
-    if tables.peek().is_none() {
-        return Ok(None);
-    }
-    let Some(files) = Files::of(source, options)? else {
-        let members = if source.is_file() { first_members(source) } else { Vec::new() };
-        let has = |path: &String| members.iter().any(|name| Path::new(name).ends_with(path));
-        return Ok(tables.find(|card| card.has.iter().all(has)));
-    };
-    let prefixes = files.prefixes();
-    let has = |card: &Card| {
-        let all =
-            |prefix: &String| card.has.iter().all(|path| files.has(&format!("{prefix}{path}")));
-        prefixes.iter().any(all)
-    };
-    Ok(tables.find(|card| has(card)))
-}
-
-/// What a source has, as far as cards ask.
-enum Files<'a> {
-    Folder(&'a Path),
-    /// All names in an archive.
-    Archive(Vec<String>),
-}
-
-/// Most folders around a dataset, as in `VOCdevkit/VOC2012/`.
-const MOST_AROUND: usize = 3;
-/// Most members of an archive whose names are looked at.
-const MOST_NAMES: usize = 1 << 20;
-
-impl<'a> Files<'a> {
-    /// Lists an archive that need not be unpacked for that.
-    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, Error> {
-        if source.is_dir() {
-            return Ok(Some(Self::Folder(source)));
-        }
-        let name = source.to_string_lossy().to_lowercase();
-        if !name.ends_with(".zip") && !name.ends_with(".tar") {
-            return Ok(None);
-        }
-        let never = false.into();
-        let opened = Source::open(source, options, None, &never)?;
-        let mut names = Vec::new();
-        opened.files(&mut |name, _| {
-            if names.len() < MOST_NAMES {
-                names.push(name.to_owned());
-            }
-            Ok(())
-        })?;
-        names.sort();
-        Ok(Some(Self::Archive(names)))
-    }
-
-    fn has(&self, path: &str) -> bool {
-        match self {
-            Self::Folder(folder) => match path.strip_suffix('/') {
-                Some(path) => folder.join(path).is_dir(),
-                None => folder.join(path).is_file(),
-            },
-            Self::Archive(names) => {
-                let at = names.partition_point(|name| name.as_str() < path);
-                let found = names.get(at).map(String::as_str);
-                found.is_some_and(|name| {
-                    name == path || (path.ends_with('/') && name.starts_with(path))
-                })
-            }
-        }
-    }
-
-    /// The places where the dataset may begin: the source, and the one folder in it, and so on.
-    fn prefixes(&self) -> Vec<String> {
-        let mut prefixes = vec![String::new()];
-        while prefixes.len() <= MOST_AROUND
-            && let Some(last) = prefixes.last()
-            && let Some(one) = self.one_folder(last)
-        {
-            let next = format!("{last}{one}/");
-            prefixes.push(next);
-        }
-        prefixes
-    }
-
-    /// The only folder below `prefix`.
-    fn one_folder(&self, prefix: &str) -> Option<String> {
-        match self {
-            Self::Folder(folder) => {
-                let entries = fs::read_dir(folder.join(prefix)).into_iter().flatten().flatten();
-                let names = entries.filter(|entry| entry.path().is_dir());
-                let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-                let names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-                match names.as_slice() {
-                    [one] => Some(one.clone()),
-                    _ => None,
-                }
-            }
-            Self::Archive(names) => {
-                let top = |name: &String| {
-                    let below = name.strip_prefix(prefix)?;
-                    below.split_once('/').map(|(top, _)| top.to_owned())
-                };
-                let first = names.first().and_then(top);
-                first.clone().filter(|_| names.iter().all(|name| top(name) == first))
-            }
-        }
-    }
-}
-
-impl Card {
-    /// Whether it says more than where the images and their files are.
-    fn has_labels(&self) -> bool {
-        let tables = self.lists.len() + self.tables.len();
-        tables > 0 || self.images.iter().any(|images| images.contains("{label"))
-    }
-
-    /// The options with which it is packed, if its images are rows of pixels.
-    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, Error> {
-        if given.payload != PayloadOptions::Encoded {
-            let text = format!(
-                "the images of this dataset ({}) are pixels already, and are stored unchanged",
-                self.title
-            );
-            return Err(Error::setting(&["payload"], text));
-        }
-        let column = self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named);
-        Ok(PlanOptions {
-            inputs: Inputs::Pixels { size: None },
-            labels: match given.labels {
-                Labels::None => Labels::None,
-                _ => Labels::Column(column),
-            },
-            dataset: Some(self.title.clone()),
-            ..given.clone()
-        })
-    }
-
-    /// The options with which it is packed, below `prefix` in `source`.
-    fn options(
-        &self,
-        source: &Path,
-        prefix: &str,
-        given: &PlanOptions,
-    ) -> Result<PlanOptions, Error> {
-        let below = literal(prefix);
-        let pattern = |text: &String| Pattern::parse(&format!("{below}{text}"));
-        let images: Result<Vec<Pattern>, _> = self.images.iter().map(pattern).collect();
-        let images = images.map_err(LayoutError::from)?;
-        let bad = |text: &str| Error::Option(format!("the dataset `{}` has `{text}`", self.name));
-        let mut lines = BTreeMap::new();
-        let mut files = Vec::new();
-        for list in &self.lists {
-            let (file, line) = list.split_once('=').ok_or_else(|| bad(list))?;
-            let path = source.join(format!("{prefix}{file}"));
-            if !files.contains(&path) {
-                files.push(path.clone());
-            }
-            let line = Pattern::parse_line(line).map_err(LayoutError::from)?;
-            lines.entry(path).or_insert_with(Vec::new).push(line);
-        }
-        files.extend(self.tables.iter().map(|file| source.join(format!("{prefix}{file}"))));
-        let split =
-            lines.values().flatten().any(|line| line.has("split")).then(|| "split".to_owned());
-        let labels = match files.is_empty() {
-            true => given.labels.clone(),
-            false => Labels::Table(TableOptions {
-                files,
-                lines,
-                split,
-                key: self.key_column.clone(),
-                label: self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named),
-                ..TableOptions::default()
-            }),
-        };
-        let field = |text: &String| {
-            let (name, files) = text.split_once('=').ok_or_else(|| bad(text))?;
-            let name = FieldName::parse(name).ok_or_else(|| bad(text))?;
-            let pattern = Pattern::parse(&format!("{below}{files}")).map_err(LayoutError::from)?;
-            Ok::<_, Error>(FieldFiles { name, files: None, pattern: Some(pattern) })
-        };
-        Ok(PlanOptions {
-            images,
-            labels,
-            fields: self.fields.iter().map(field).collect::<Result<_, _>>()?,
-            unlabelled: if self.leaves_out { Unlabelled::Skip } else { given.unlabelled },
-            dataset: Some(self.title.clone()),
-            ..given.clone()
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_card_can_be_used() {
-        let cards = datasets().unwrap();
-        let mut names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
-        for card in &cards {
-            let given = PlanOptions::default();
-            let options = match card.pixels {
-                Some(_) => card.options_of_pixels(&given).unwrap(),
-                None => card.options(Path::new("x"), "in{1}/", &given).unwrap(),
-            };
-            let is_read = card.pixels.is_some() || !options.images.is_empty();
-            assert!(is_read && card.source.contains("://"), "{}", card.name);
-        }
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), cards.len());
+    fn a_card_says_how_it_is_recognised() {
         assert!(parse_datasets("[[card]]\nname = \"x\"").is_err());
         let open = "[[card]]\nname = \"x\"\ntitle = \"X\"\nsource = \"-\"";
         assert!(parse_datasets(open).unwrap_err().contains("`x` must have `has` and `images`"));

@@ -7,31 +7,32 @@
 //! ```
 
 mod band_files;
+mod beside;
 mod cards;
-mod doubt;
-mod error;
 mod folders;
+mod labels;
 mod natural;
+mod options;
 mod parts;
 mod path_meaning;
-mod pattern;
 mod recognise;
-mod split_words;
+mod scan;
 mod tables_beside;
 
 pub(crate) use band_files::BandFiles;
-pub(crate) use cards::of_known;
+pub(crate) use beside::{Found, Stems};
 pub use cards::{Card, datasets, parse_datasets};
-pub use doubt::{Doubt, WayToRead};
-pub use error::LayoutError;
 pub(crate) use folders::{Folders, Marks};
+pub(crate) use labels::{
+    BOXES, Cell, Join, Joined, Said, Table, Tables, Unpacked, hot_classes, stored,
+};
+pub use labels::{FieldColumns, JoinedTables, StoredSplit, TableColumns, TableOptions};
 pub(crate) use natural::natural;
+pub(crate) use options::LayoutOptions;
+pub use options::{Labels, Unlabelled};
 pub(crate) use parts::{in_a_table, masks_among};
 pub use path_meaning::Layout;
 pub(crate) use path_meaning::Placed;
-pub(crate) use pattern::{BAND, DATE, EXT, literal};
-pub use pattern::{Pattern, PatternError, PatternFault, TwoReadings, Values};
-pub(crate) use recognise::{alike, list as named, recognise};
-pub use split_words::split_of;
-pub(crate) use split_words::{split_like, split_within};
+pub(crate) use recognise::{alike, recognise};
+pub(crate) use scan::{Scan, one_folder, scan, unpacked};
 pub(crate) use tables_beside::TablesBeside;

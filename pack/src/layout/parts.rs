@@ -6,10 +6,8 @@ use gular_bundle::FieldName;
 
 use super::band_files::is_band;
 use super::folders::{FileNames, Folder, Folders, Marks};
-use super::pattern::literal;
-use super::recognise::{CLASSES, KEY, list, of_splits};
-use super::{Doubt, WayToRead, split_of};
-use crate::error::counted;
+use super::recognise::{CLASSES, KEY, of_splits};
+use crate::facts::{Doubt, WayToRead, counted, literal, named, split_of};
 
 /// Names of folders that hold the images of samples, and no class, in lower case. Source: the
 /// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports, Hugging Face's imagefolder,
@@ -111,7 +109,7 @@ pub(super) fn axes_of_samples(folders: &Folders) -> Option<Doubt> {
     if !same || !flat {
         return None;
     }
-    let text = format!("{} have files of the same names, and look like {words}", list(names()));
+    let text = format!("{} have files of the same names, and look like {words}", named(names()));
     let ways = vec![
         WayToRead::new("if they belong to the same samples", &[&format!("{axis}/{KEY}")]),
         WayToRead::new("if they are classes", &[CLASSES]),
@@ -157,7 +155,7 @@ pub(super) fn parts_in_classes(folders: &Folders) -> Option<Doubt> {
     let names: Vec<&str> = files.keys().copied().collect();
     let text = format!(
         "{} look like parts of the samples, not like images alone",
-        list(names.iter().copied())
+        named(names.iter().copied())
     );
     let below = |name: &str| format!("{{label}}/{}/{KEY}", literal(name));
     let fields = fields_of(&masks).into_iter().map(|(name, folder)| (name, below(folder)));
@@ -299,7 +297,7 @@ fn these_are_parts(
     let one = folders.len() == 1;
     let text = format!(
         "{} {} like {} of the samples, not like {}",
-        list(folders.keys().copied()),
+        named(folders.keys().copied()),
         if one { "looks" } else { "look" },
         if one { "a part" } else { "parts" },
         match (labelled, one) {
@@ -376,7 +374,7 @@ pub(super) fn numbered_parts(folders: &Folders) -> Option<Doubt> {
     let classes = WayToRead::new("if they are classes", &[CLASSES]);
     let text = format!(
         "{} look like numbered parts of the images, not like classes",
-        list(folders.top.keys().map(String::as_str))
+        named(folders.top.keys().map(String::as_str))
     );
     Some(Doubt::new(text, [vec![in_a_table()], ways, vec![classes]].concat()))
 }
@@ -393,7 +391,7 @@ pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
         folders.top.keys().filter(|other| *other != name).map(String::as_str).collect();
     let text = format!(
         "`{name}` has the folders in it that are beside it: {}",
-        list(others.iter().copied())
+        named(others.iter().copied())
     );
     let escaped: Vec<String> = others.iter().map(|other| regex::escape(other)).collect();
     let only = format!("{{label:{}}}/{KEY}", escaped.join("|"));

@@ -2,8 +2,9 @@
 
 use gular_bundle::{Field, FieldName, Split};
 
-use super::pattern::{BAND, DATE, EXT, KEY, LABEL, SPLIT, TwoReadings, Values};
-use super::{LayoutError, Pattern, split_of};
+use crate::facts::{
+    BAND, DATE, EXT, KEY, LABEL, LayoutError, Pattern, SPLIT, TwoReadings, Values, split_of,
+};
 
 /// The name of what belongs together when splits are made.
 const GROUP: &str = "group";

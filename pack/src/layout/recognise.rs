@@ -14,13 +14,9 @@ use super::parts::{
     axes_of_samples, copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts,
     parts_in_classes, parts_in_splits, parts_of_samples,
 };
-use super::pattern::literal;
-use super::split_words::{is_fold, split_like, split_within, splits_among};
-use super::{Doubt, WayToRead, split_of};
-use crate::error::counted;
-
-/// Most names that a message lists.
-const MOST_NAMED: usize = 3;
+use crate::facts::{
+    Doubt, WayToRead, is_fold, literal, named, split_like, split_of, split_within, splits_among,
+};
 
 pub(super) const KEY: &str = "{key}.{ext}";
 pub(super) const CLASSES: &str = "{label}/{key}.{ext}";
@@ -173,7 +169,7 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
     let flat: Vec<&String> =
         folders.top.iter().filter(|(_, f)| is_flat(f)).map(|(name, _)| name).collect();
     if !flat.is_empty() {
-        let named = list(flat.iter().map(|name| name.as_str()));
+        let named = named(flat.iter().map(|name| name.as_str()));
         let text = format!("images in {named} are in no class folder, so their class is unknown");
         let rest: Vec<String> = found
             .patterns
@@ -194,7 +190,7 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
         found.classes.extend(folder.inner.keys().cloned());
     }
     if !found.classes.is_empty() && found.classes.iter().all(|name| split_like(name).is_some()) {
-        let named = list(found.classes.iter().map(String::as_str));
+        let named = named(found.classes.iter().map(String::as_str));
         let text =
             format!("{named}, inside of the split folders, look like splits, not like classes");
         let deeper = ["{split}/{*}/{label}/{key}.{ext}"];
@@ -350,7 +346,7 @@ fn of_split(split: Split, folder: &str, rest: &str) -> String {
 }
 
 fn may_be_splits(folders: &Folders, like: &BTreeMap<&str, Split>, labelled: bool) -> Doubt {
-    let names = list(folders.top.keys().map(String::as_str));
+    let names = named(folders.top.keys().map(String::as_str));
     let verb = if folders.top.len() == 1 { "is" } else { "are" };
     let text = format!("it is not clear whether {names} {verb} a split or a class");
     let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
@@ -565,22 +561,6 @@ fn classes_in_names(names: &[String]) -> Option<String> {
         "" => "{label:[A-Za-z_ -]+}{key:[0-9]+}.{ext}".to_owned(),
         mark => format!("{{label}}{mark}{{key:[0-9]+}}.{{ext}}"),
     })
-}
-
-/// Some names, and how many more there are.
-pub(crate) fn list<'a, S: AsRef<str> + 'a + ?Sized>(names: impl Iterator<Item = &'a S>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{}`", name.as_ref())).collect();
-    match names.as_slice() {
-        [one] => one.clone(),
-        [first @ .., last] if names.len() <= MOST_NAMED => {
-            format!("{} and {last}", first.join(", "))
-        }
-        _ => {
-            let more = names.len().saturating_sub(MOST_NAMED) as u64;
-            let first = names.get(..MOST_NAMED).unwrap_or_default();
-            format!("{} and {}", first.join(", "), counted(more, "other", "others"))
-        }
-    }
 }
 
 #[cfg(test)]

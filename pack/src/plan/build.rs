@@ -10,30 +10,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_bundle::{BundlePath, Split};
 use gular_codec::Limits;
 
+use super::check::{check_boxes, check_options};
 use super::classes::unknown_class;
 use super::extra::Extra;
 use super::file::Plan;
 use super::fractions::{Sample, Waiting};
 use super::joining::{FromTable, Joining};
-use super::options::{check_boxes, check_options};
 use super::order::{folded, order_key, split_by};
 use super::record::SortRecord;
 use super::write::{Content, write};
-use crate::array::{Start, is_jpeg_2000_name};
-use crate::beside::Beside;
-use crate::error::{BadInput, BadInputs, Fault, Remedy, counted};
-use crate::key_list::KeyList;
-use crate::labels::{Join, Names, Table};
-use crate::layout::{Doubt, Layout, LayoutError};
-use crate::payload::{Depths, PayloadRecipe};
-use crate::scenes;
-use crate::sort::Sorter;
-use crate::source::Source;
-use crate::stack::{self, StackFiles, StackOptions};
-use crate::{
-    CheckImages, Error, FractionsBy, Group, Labels, OnBadInput, PlanOptions, TileOptions,
-    Unlabelled,
+use crate::facts::{
+    BadInput, BadInputs, Doubt, Error, Fault, KeyList, LayoutError, Names, Remedy, Sorter, Start,
+    counted, is_jpeg_2000_name,
 };
+use crate::layout::{Join, Labels, Layout, Table, Unlabelled};
+use crate::plan::{
+    Beside, CheckImages, Depths, FractionsBy, Group, PayloadRecipe, PlanOptions, StackFiles,
+    StackOptions, TileOptions, stack, tiles,
+};
+use crate::source::{OnBadInput, Source};
 
 /// Collects keys, then writes the plan.
 #[derive(Debug)]
@@ -250,7 +245,7 @@ impl<'a> PlanBuilder<'a> {
         let pixels = u64::from(tile.size) * u64::from(tile.size) * dates.iter().product::<u64>();
         let of_tile = pixels * bands * start.dtype.size_bytes();
         let size = (side(width), side(height));
-        scenes::corners(size, tile).map_err(|n| {
+        tiles::corners(size, tile).map_err(|n| {
             let side = tile.size;
             Error::setting(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
@@ -405,15 +400,15 @@ impl<'a> PlanBuilder<'a> {
                     };
                     match (scene, &options.tile) {
                         (Some(scene), Some(tile)) => {
-                            let corners = scenes::corners(scene.size, tile).unwrap_or_default();
+                            let corners = tiles::corners(scene.size, tile).unwrap_or_default();
                             for corner in corners {
                                 // Neighbours share pixels, so all tiles of a block, which is the
                                 // scene if there are no blocks, are in one split.
                                 let block = tile
                                     .block_of(corner)
-                                    .map(|(column, row)| scenes::key(key, (column, row)));
+                                    .map(|(column, row)| tiles::key(key, (column, row)));
                                 let of_block = block.as_deref().unwrap_or(key);
-                                let tile = scenes::key(key, corner);
+                                let tile = tiles::key(key, corner);
                                 // Of a scene's files, only the part that a tile covers counts.
                                 add(&tile, scene.of_tile, 0, group.or(Some(of_block)))?;
                             }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::stack::Stack;
+use crate::plan::Stack;
 
 /// What a sample is made of, if it is not the file of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,13 +7,9 @@ use std::sync::Arc;
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
-use crate::Error;
-use crate::beside::FilesOf;
-use crate::error::BadInput;
-use crate::labels::{Names, TableColumns};
-use crate::layout::Doubt;
-use crate::pack_report::StoredSplit;
-use crate::payload::PayloadRecipe;
+use crate::facts::{BadInput, Doubt, Error, Names};
+use crate::layout::{StoredSplit, TableColumns};
+use crate::plan::{FilesOf, PayloadRecipe};
 
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;

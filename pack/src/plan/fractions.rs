@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Split;
 
 use super::order::hash;
-use crate::Error;
-use crate::sort::{Sorted, Sorter};
+use crate::facts::{Error, Sorted, Sorter};
 
 /// Most groups, since they are kept in memory.
 const MOST_GROUPS: usize = 1 << 24;

@@ -5,11 +5,9 @@ use std::cell::RefCell;
 use gular_bundle::Field;
 
 use super::record::SortRecord;
-use crate::error::counted;
-use crate::labels::{Join, Joined, Names, Said, Table, TableColumns};
-use crate::layout::{Doubt, Layout};
-use crate::pack_report::StoredSplit;
-use crate::{Error, PlanOptions, Unlabelled};
+use crate::facts::{Doubt, Error, Names, counted};
+use crate::layout::{Join, Joined, Layout, Said, StoredSplit, Table, TableColumns, Unlabelled};
+use crate::plan::PlanOptions;
 
 /// A table, and the images that wait for its rows.
 #[derive(Debug)]

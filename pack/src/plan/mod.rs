@@ -15,22 +15,37 @@
 //! the sizes of *source* files, so an input that is left out later makes its
 //! shard shorter and moves no boundary. Format: `FORMAT.md`, "Plan".
 
+pub(crate) mod beside;
 mod build;
+mod check;
 mod classes;
 mod extra;
 mod file;
 mod fractions;
 mod joining;
+mod known;
 mod options;
 mod order;
+mod payload;
 mod record;
+pub(crate) mod stack;
+pub(crate) mod tiles;
 mod write;
 
+pub use beside::MaskColours;
+pub(crate) use beside::{Beside, FilesOf, Make, other_size, unlike};
 pub use build::PlanBuilder;
 pub(crate) use build::check_cancel;
-pub(crate) use classes::{classes, extended, listed_classes};
+pub(crate) use check::{check_fractions, check_options};
+pub(crate) use classes::{classes, extended};
 pub(crate) use extra::Extra;
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
-pub(crate) use options::{check_fractions, check_options};
+pub(crate) use known::{of_imagefolder, of_known, with_roles};
+pub use options::{
+    Align, BandNames, CheckImages, FractionsBy, Group, PackOrder, PlanOptions, TileOptions,
+};
 pub(crate) use order::{folded, hash, split_by};
+pub(crate) use payload::{Depths, PayloadRecipe, array_axes};
+pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
+pub(crate) use stack::{Stack, StackFile, StackFiles, StackOptions};

@@ -2,7 +2,7 @@
 
 use gular_bundle::Split;
 
-use crate::{PackOrder, PlanOptions};
+use crate::plan::{PackOrder, PlanOptions};
 
 /// The key with upper case folded into lower, letter by letter: unlike
 /// `str::to_lowercase`, which writes a Greek sigma by its place in the word.

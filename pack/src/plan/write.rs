@@ -10,12 +10,9 @@ use gular_bundle::{Digest, Field, Split};
 use super::build::{check_cancel, damaged_record};
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use super::joining::FromTable;
-use crate::beside::FilesOf;
-use crate::error::BadInput;
-use crate::labels::hot_classes;
-use crate::payload::PayloadRecipe;
-use crate::sort::Sorted;
-use crate::{Error, MaskColours, PlanOptions};
+use crate::facts::{BadInput, Error, Sorted};
+use crate::layout::hot_classes;
+use crate::plan::{FilesOf, MaskColours, PayloadRecipe, PlanOptions};
 
 /// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
 #[derive(serde::Serialize)]

@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use gular_codec::Format;
 
-use super::limits::ArchiveLimits;
 use super::nested::Nested;
 use super::spool::unpack;
 use super::tar::Tar;
 use super::window::Window;
 use super::zip::Zip;
-use crate::Error;
+use crate::facts::ArchiveLimits;
+use crate::facts::Error;
 
 /// The first bytes of archives, up to the magic of tar.
 const HEAD: u64 = 262;

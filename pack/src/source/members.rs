@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use gular_bundle::BundlePath;
 
-use super::limits::{ArchiveLimit, ArchiveLimits};
-use crate::Error;
-use crate::error::{BadInputs, Fault};
+use crate::facts::{ArchiveLimit, ArchiveLimits};
+use crate::facts::{BadInputs, Error, Fault};
 
 /// Places of members by 128 bits of the digest of their names, which takes less memory than the
 /// names: 16 bytes beside the place, whatever their length.

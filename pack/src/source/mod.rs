@@ -11,15 +11,34 @@
 //! ```
 
 mod archive;
+mod classes;
+mod column_names;
 mod datasets;
-mod limits;
+mod headers;
 mod members;
 mod nested;
+mod options;
 mod pixels;
 mod spool;
 mod tar;
+mod walk;
 mod window;
 mod zip;
+
+pub(crate) use archive::Archive;
+pub use classes::Classes;
+pub(crate) use classes::listed_classes;
+pub(crate) use column_names::{
+    BOM, MOST_ROW_BYTES, all_labels, find_key, find_label, find_split, is_of_splits, separator_of,
+};
+pub use datasets::has_datasets;
+pub(crate) use datasets::{Column, DatasetRows, Other, columns};
+pub(crate) use headers::{array_start, jpeg_2000_header, picture_start, read_file};
+pub(crate) use options::SourceOptions;
+pub use options::{FieldFiles, Inputs, LabelColumn, OnBadInput};
+pub use pixels::{PixelColumns, PixelFiles};
+pub(crate) use pixels::{PixelRows, first_members, pixel_files};
+pub(crate) use walk::{hidden, media_type_of, picture_names, walk};
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -28,16 +47,9 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::buffer::spare_capacity;
 
-pub(crate) use archive::Archive;
 use archive::Opening;
-pub use datasets::{DatasetFault, has_datasets};
-pub(crate) use datasets::{DatasetRows, with_roles};
-pub use limits::{ArchiveLimit, ArchiveLimits};
-pub use pixels::{PixelColumns, PixelFiles};
-pub(crate) use pixels::{PixelRows, first_members, pixel_files};
 
-use crate::scan::{hidden, walk};
-use crate::{Error, Inputs, PlanOptions, outside};
+use crate::facts::{Error, outside};
 
 /// An opened source of inputs.
 #[derive(Debug)]
@@ -53,7 +65,7 @@ impl Source {
     /// without one, archives in an archive are not opened.
     pub(crate) fn open(
         path: &Path,
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         temp: Option<&Path>,
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
@@ -76,7 +88,7 @@ impl Source {
         }
         // Of files of any kind, archives are such files.
         let nested = temp.is_some() && options.inputs != Inputs::Bytes;
-        let opening = Opening { limits: &options.archive, temp: temp.unwrap_or(path), cancel };
+        let opening = Opening { limits: options.archive, temp: temp.unwrap_or(path), cancel };
         Archive::open(path, nested, &opening).map(Self::Archive)
     }
 

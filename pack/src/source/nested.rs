@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::archive::{Archive, Opening};
-use super::limits::ArchiveLimits;
-use crate::scan::{hidden, media_type_of};
-use crate::{Error, Inputs};
+use crate::facts::ArchiveLimits;
+use crate::facts::Error;
+use crate::source::{Inputs, hidden, media_type_of};
 
 /// Ends of the names of archives.
 const ENDS: [&str; 5] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::archive::Opening;
-use super::limits::{ArchiveLimit, SMALL};
-use crate::Error;
+use crate::facts::Error;
+use crate::facts::{ArchiveLimit, SMALL};
 
 /// Bytes that are unpacked at a time.
 const PIECE: usize = 1 << 20;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use tar::EntryType;
 
-use super::limits::ArchiveLimits;
 use super::members::{Found, Gather, Members, damaged, safe};
 use super::window::Window;
-use crate::Error;
+use crate::facts::ArchiveLimits;
+use crate::facts::Error;
 
 const BLOCK: u64 = 512;
 /// Headers of one member, long names and extensions among them, take at most this many bytes.

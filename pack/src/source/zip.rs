@@ -8,10 +8,10 @@ use rawzip::{
     ZipFileHeaderRecord, ZipLocator,
 };
 
-use super::limits::ArchiveLimits;
 use super::members::{Found, Gather, Members, damaged, safe};
 use super::window::Window;
-use crate::Error;
+use crate::facts::ArchiveLimits;
+use crate::facts::Error;
 
 /// An open archive.
 #[derive(Debug)]

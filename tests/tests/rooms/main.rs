@@ -9,6 +9,7 @@
 
 mod code;
 mod included;
+mod inside;
 mod names;
 mod unsafe_code;
 mod words;

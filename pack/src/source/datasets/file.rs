@@ -14,10 +14,8 @@ use hdf5_reader::{
 use super::lzf;
 use super::netcdf::{self, Dimension, Meaning};
 use super::number::{Bytes, dtype_of, has_names};
-use crate::input::MOST_BYTES;
+use crate::facts::{DatasetFault, MOST_OBJECTS};
 
-/// Most groups and datasets of a file.
-const MOST_OBJECTS: usize = 10_000;
 /// Deepest group.
 const MOST_LEVELS: usize = 16;
 /// Decoded bytes of the largest chunk that is read, and of all chunks that are kept. h5py makes
@@ -31,95 +29,13 @@ const BLOCK: u64 = 8 << 20;
 const LZF: u16 = 32_000;
 const ZSTD: u16 = 32_015;
 
-/// Why a file of datasets cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DatasetFault {
-    /// The file, or the dataset, is damaged or uses what is not read.
-    #[error("{0}")]
-    Format(#[from] Box<hdf5_reader::error::Error>),
-    /// More groups and datasets than are looked at.
-    #[error("it has more than {MOST_OBJECTS} groups and datasets")]
-    ManyObjects,
-    /// A dataset whose numbers are not those that are meant.
-    #[error(
-        "the numbers of `{dataset}` may not be the values themselves: it has the attribute `{attribute}`"
-    )]
-    Packed {
-        /// The dataset.
-        dataset: String,
-        /// The attribute.
-        attribute: &'static str,
-    },
-    /// A row that is larger than a value may be.
-    #[error("a row of `{dataset}` has {bytes} bytes, and a value may have at most {MOST_BYTES}")]
-    LargeRow {
-        /// The dataset.
-        dataset: String,
-        /// The bytes of a row.
-        bytes: u64,
-    },
-    /// A dataset that another file of the same split also has.
-    #[error("it and `{other}` both have a dataset `{dataset}` for the same split")]
-    Twice {
-        /// The dataset.
-        dataset: String,
-        /// The other file.
-        other: String,
-    },
-    /// Datasets of one name that differ.
-    #[error("its dataset `{dataset}` has rows of {found}, and that of `{other}` of {expected}")]
-    Differ {
-        /// The dataset.
-        dataset: String,
-        /// Type, shape and meaning here.
-        found: String,
-        /// The other file.
-        other: String,
-        /// Those in the other file.
-        expected: String,
-    },
-    /// Labels that are not those of the images.
-    #[error("`{dataset}` has {found} labels, and there are {expected} images")]
-    Labels {
-        /// The dataset of labels.
-        dataset: String,
-        /// Its rows.
-        found: u64,
-        /// The rows of the image.
-        expected: u64,
-    },
-    /// Labels of a kind that is not read.
-    #[error("`{dataset}` seems to have the labels, and they cannot be read: they are {found}")]
-    LabelType {
-        /// The dataset of labels.
-        dataset: String,
-        /// What it has.
-        found: String,
-    },
-    /// A label that is not a class.
-    #[error("row {row} of `{dataset}` is not a class: expected an integer, or one 1 among zeros")]
-    NotAClass {
-        /// The dataset of labels.
-        dataset: String,
-        /// The row.
-        row: u64,
-    },
-}
-
-impl From<hdf5_reader::error::Error> for DatasetFault {
-    fn from(error: hdf5_reader::error::Error) -> Self {
-        Self::Format(Box::new(error))
-    }
-}
-
 /// What the rows of a dataset are.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct RowKind {
-    pub(super) dtype: Dtype,
-    pub(super) shape: Vec<u64>,
-    pub(super) axes: Option<Axes>,
-    pub(super) nodata: Option<f64>,
+pub(crate) struct RowKind {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) axes: Option<Axes>,
+    pub(crate) nodata: Option<f64>,
 }
 
 impl RowKind {
@@ -128,31 +44,31 @@ impl RowKind {
     }
 
     /// Whether a row has at least two axes that hold something.
-    pub(super) fn is_image(&self) -> bool {
+    pub(crate) fn is_image(&self) -> bool {
         self.shape.len() >= 2 && self.shape.iter().filter(|n| **n > 1).count() >= 2
     }
 
-    pub(super) fn is_one(&self) -> bool {
+    pub(crate) fn is_one(&self) -> bool {
         self.shape.iter().all(|n| *n == 1)
     }
 }
 
 /// A dataset of numbers with at least one axis, along which its rows are.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Its path, without the first slash.
-    pub(super) name: String,
-    pub(super) dataset: Dataset,
-    pub(super) n: u64,
-    pub(super) kind: RowKind,
+    pub(crate) name: String,
+    pub(crate) dataset: Dataset,
+    pub(crate) n: u64,
+    pub(crate) kind: RowKind,
     /// Why its numbers are not the values that are meant.
-    pub(super) packed: Option<&'static str>,
+    pub(crate) packed: Option<&'static str>,
     /// The attribute that says which numbers are valid.
     pub(super) valid: Option<&'static str>,
     /// Its dimensions, if the file names them.
-    pub(super) dimensions: Vec<Dimension>,
-    pub(super) is_scale: bool,
+    pub(crate) dimensions: Vec<Dimension>,
+    pub(crate) is_scale: bool,
     /// Whether its numbers stand for names, which are not read.
-    pub(super) has_names: bool,
+    pub(crate) has_names: bool,
     /// Whether it stands for a dimension without values.
     pub(super) is_bare: bool,
 }
@@ -168,11 +84,11 @@ impl std::fmt::Debug for Found {
 #[derive(Debug)]
 pub(super) struct Unread {
     /// Its path, without the first slash.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The number of its rows, if that is known.
-    pub(super) n: Option<u64>,
+    pub(crate) n: Option<u64>,
     /// What its rows are.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
 }
 
 /// The datasets of a file, and those without rows of numbers.

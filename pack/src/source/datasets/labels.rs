@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::Dtype;
 
-use super::file::{DatasetFault, Found};
+use super::file::Found;
 use super::rows::{Column, DatasetRows};
-use crate::labels::{Numbering, Words};
-use crate::plan::listed_classes;
-use crate::{Error, LabelColumn, Labels, PlanOptions};
+use crate::facts::{DatasetFault, Error, Numbering, Words};
+use crate::source::{LabelColumn, SourceOptions, listed_classes};
 
 /// The labels of all rows, by the folder of their split.
 #[derive(Debug, Default)]
@@ -20,8 +19,11 @@ pub(crate) struct LabelRows {
 impl DatasetRows {
     /// Reads the labels and returns the classes; `None` if there are no labels. Takes 4 bytes of
     /// memory for each row.
-    pub(crate) fn read_labels(&self, options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
-        let Labels::Column(LabelColumn::Named(name)) = &options.labels else { return Ok(None) };
+    pub(crate) fn read_labels(
+        &self,
+        options: &SourceOptions<'_>,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let Some(LabelColumn::Named(name)) = options.label_column else { return Ok(None) };
         if let Some(known) = self.labels.get() {
             return Ok(Some(known.classes.clone()));
         }
@@ -49,7 +51,7 @@ impl DatasetRows {
             most: numbers.last().map(|most| i64::from(*most)),
         };
         let shown = self.path().display().to_string();
-        let given = listed_classes(options)?;
+        let given = listed_classes(options.classes)?;
         let Numbering { classes, numbers } = Numbering::new(words, given, true, name, &shown)?;
         for label in labels.values_mut().flatten().filter(|label| **label >= 0) {
             let number = numbers.get(&label.to_string());

@@ -15,10 +15,7 @@ mod labels;
 mod lzf;
 mod netcdf;
 mod number;
-mod roles;
 mod rows;
 
-pub use file::DatasetFault;
-pub(crate) use roles::with_roles;
-pub(crate) use rows::DatasetRows;
 pub use rows::has_datasets;
+pub(crate) use rows::{Column, DatasetRows, Other, columns};

@@ -22,9 +22,9 @@ const VALID: [&str; 3] = ["valid_range", "valid_min", "valid_max"];
 
 /// A dimension of a dataset: the address of its scale, and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Dimension {
-    pub(super) address: u64,
-    pub(super) name: String,
+pub(crate) struct Dimension {
+    pub(crate) address: u64,
+    pub(crate) name: String,
 }
 
 /// Whether a dataset is the scale of a dimension.
@@ -68,9 +68,9 @@ pub(super) fn axes(dimensions: &[Dimension]) -> Option<Axes> {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Meaning {
     /// The value that means "not measured".
-    pub(super) nodata: Option<f64>,
+    pub(crate) nodata: Option<f64>,
     /// The attribute that says that the numbers are others than those stored, or that is not read.
-    pub(super) packed: Option<&'static str>,
+    pub(crate) packed: Option<&'static str>,
     /// The attribute that says which numbers are valid.
     pub(super) valid: Option<&'static str>,
 }

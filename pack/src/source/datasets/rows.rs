@@ -10,17 +10,15 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{BundlePath, npy_header};
 use gular_codec::tiff::Geo;
 
-use super::file::{Contents, DatasetFault, Found, RowKind, Unread, datasets};
+use super::file::{Contents, Found, RowKind, Unread, datasets};
 use super::labels::LabelRows;
-use crate::array::Start;
-use crate::input::MOST_BYTES;
-use crate::layout::{Doubt, named, split_of, split_within};
-use crate::scan::{hidden, stem_and_extension};
-use crate::source::archive::Opening;
-use crate::source::limits::{ArchiveLimit, ArchiveLimits};
-use crate::source::spool::unpack;
-use crate::source::window::Window;
-use crate::{Error, Inputs, LabelColumn, Labels, PlanOptions, formats};
+use crate::facts::{
+    ArchiveLimit, ArchiveLimits, DatasetFault, Doubt, Error, MOST_BYTES, Start, formats, named,
+    split_of, split_within, stem_and_extension,
+};
+use crate::source::{
+    Inputs, LabelColumn, SourceOptions, archive::Opening, hidden, spool::unpack, window::Window,
+};
 
 /// How names of such files end, in lower case.
 const ENDINGS: [&str; 6] = ["h5", "hdf5", "he5", "hdf", "nc", "nc4"];
@@ -44,13 +42,13 @@ pub(crate) struct DatasetRows {
 
 /// One dataset of one split.
 #[derive(Debug)]
-pub(super) struct Column {
+pub(crate) struct Column {
     /// The folder of its split with a slash, or nothing.
-    pub(super) prefix: String,
+    pub(crate) prefix: String,
     /// The dataset's path without that.
-    pub(super) name: String,
-    pub(super) file: PathBuf,
-    pub(super) found: Found,
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    pub(crate) found: Found,
     /// Whether its rows are values of samples: those of labels alone are not.
     has_files: bool,
     /// The beginning of each row's file.
@@ -104,22 +102,22 @@ fn is_hdf5(path: &Path) -> bool {
 
 /// A dataset of a split that cannot be packed.
 #[derive(Debug)]
-pub(super) struct Other {
+pub(crate) struct Other {
     /// The folder of its split with a slash, or nothing.
-    pub(super) prefix: String,
+    pub(crate) prefix: String,
     /// The dataset's path without that.
-    pub(super) name: String,
-    pub(super) file: PathBuf,
-    pub(super) n: Option<u64>,
+    pub(crate) name: String,
+    pub(crate) file: PathBuf,
+    pub(crate) n: Option<u64>,
     /// What its rows are.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
 }
 
 /// Datasets of rows, and others.
 type Columns = (Vec<Column>, Vec<Other>);
 
 /// Opens all datasets of `path`, and lists those that have no rows of numbers.
-pub(super) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
+pub(crate) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
     let Some(files) = files_of(path) else { return Ok(None) };
     let (mut columns, mut all_others) = (Vec::<Column>::new(), Vec::new());
     for file in files {
@@ -165,15 +163,15 @@ impl DatasetRows {
     /// Opens the datasets that `options` name; `None` if `path` has none.
     pub(crate) fn open(
         path: &Path,
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         temp: Option<&Path>,
     ) -> Result<Option<Self>, Error> {
         if options.inputs != Inputs::Arrays {
             return Ok(None);
         }
         let Some((columns, others)) = columns(path)? else { return Ok(None) };
-        let of_label = |column: &Column| match &options.labels {
-            Labels::Column(LabelColumn::Named(name)) => column.name == *name,
+        let of_label = |column: &Column| match options.label_column {
+            Some(LabelColumn::Named(name)) => column.name == *name,
             _ => false,
         };
         let (mut used, mut unused) = (Vec::new(), Vec::new());
@@ -185,7 +183,7 @@ impl DatasetRows {
             }
         }
         for column in &used {
-            column.check(&options.archive)?;
+            column.check(options.archive)?;
         }
         check_alike(&used)?;
         let others = others.into_iter().map(|other| other.name);
@@ -196,7 +194,7 @@ impl DatasetRows {
             columns: used,
             unused: names.into_iter().collect(),
             temp: temp.map(Path::to_owned),
-            limits: options.archive,
+            limits: *options.archive,
             labels: OnceLock::new(),
         }))
     }
@@ -263,7 +261,7 @@ impl DatasetRows {
     /// Decodes the rows of the images, which otherwise the first one of them would wait for.
     pub(crate) fn unpack_images(
         &self,
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
         for column in self.columns.iter().filter(|column| column.is_image(options)) {
@@ -309,18 +307,18 @@ fn check_alike(columns: &[Column]) -> Result<(), Error> {
 
 impl Column {
     /// The path of a row.
-    pub(super) fn path_of(&self, row: u64) -> String {
+    pub(crate) fn path_of(&self, row: u64) -> String {
         format!("{}{}/{row:07}.npy", self.prefix, self.name)
     }
 
     /// Whether it is an image or a field.
-    pub(super) fn is_used(&self, options: &PlanOptions) -> bool {
+    pub(super) fn is_used(&self, options: &SourceOptions<'_>) -> bool {
         let path = self.path_of(0);
         let mut of_fields = options.fields.iter().filter_map(|field| field.pattern.as_ref());
         self.is_image(options) || of_fields.any(|pattern| !matches!(pattern.read(&path), Ok(None)))
     }
 
-    pub(super) fn is_image(&self, options: &PlanOptions) -> bool {
+    pub(super) fn is_image(&self, options: &SourceOptions<'_>) -> bool {
         let path = self.path_of(0);
         options.images.iter().any(|pattern| !matches!(pattern.read(&path), Ok(None)))
     }

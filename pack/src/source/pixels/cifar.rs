@@ -21,9 +21,8 @@ use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
-use crate::source::archive::Opening;
-use crate::source::window::Window;
-use crate::{Error, LabelColumn, Labels, PlanOptions};
+use crate::facts::Error;
+use crate::source::{LabelColumn, SourceOptions, archive::Opening, window::Window};
 
 /// Height, width and channels of all images.
 const SHAPE: [u64; 3] = [32, 32, 3];
@@ -60,7 +59,7 @@ const OF_HUNDRED: [LabelKind; 2] = [
 pub(super) fn open(
     source: &PixelSource,
     files: &CifarFiles,
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
     opening: &Opening<'_>,
 ) -> Result<PixelRows, Error> {
     let shown = source.path().display().to_string();
@@ -126,11 +125,11 @@ fn batch(split: Split, first: u64, file: Window, places: Places, labels: Vec<i32
 /// The kind of labels that the user wants, and its place among all.
 fn label_kind(
     kinds: &'static [LabelKind],
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
     shown: &str,
 ) -> Result<(&'static LabelKind, usize), Error> {
-    let named = match &options.labels {
-        Labels::Column(LabelColumn::Named(name)) => Some(name),
+    let named = match options.label_column {
+        Some(LabelColumn::Named(name)) => Some(name),
         _ => None,
     };
     let mut kinds_at = kinds.iter().zip(0..);

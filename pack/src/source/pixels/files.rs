@@ -8,10 +8,8 @@ use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_source::first_members;
-use crate::formats;
-use crate::scan::{hidden, stem_and_extension};
-use crate::source::Source;
-use crate::{Error, PlanOptions, split_of};
+use crate::facts::{Error, formats, split_of, stem_and_extension};
+use crate::source::{Source, SourceOptions, hidden};
 
 /// The form of a dataset whose images are rows of pixels in a few files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -179,7 +177,7 @@ impl FileSet {
 /// [`Error::PixelFiles`] where the files could be read in several ways.
 pub(crate) fn pixel_files(
     source: &Path,
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
 ) -> Result<Option<PixelFiles>, Error> {
     if source.is_dir() {
         return Ok(recognise(source, FolderLevels::new(source))?.map(|found| found.set.kind()));

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::rows::{Rows, key};
-use crate::labels::{MOST_CLASSES, Numbering, Words};
-use crate::{Error, PlanOptions};
+use crate::facts::{Error, MOST_CLASSES, Numbering, Words};
+use crate::source::SourceOptions;
 
 /// The words, in the order of their first row.
 #[derive(Debug, Default)]
@@ -87,11 +87,11 @@ impl KnownWords {
     pub(super) fn number(
         self,
         parts: &mut [Rows],
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         column: &str,
         shown: &str,
     ) -> Result<Vec<String>, Error> {
-        let given = crate::plan::listed_classes(options)?.or(self.names);
+        let given = crate::source::listed_classes(options.classes)?.or(self.names);
         let Numbering { classes, numbers } =
             Numbering::new(self.words, given, true, column, shown)?;
         for part in parts {

@@ -17,9 +17,8 @@ use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
-use crate::source::archive::Opening;
-use crate::source::window::Window;
-use crate::{Error, LabelColumn, Labels, PlanOptions};
+use crate::facts::Error;
+use crate::source::{LabelColumn, SourceOptions, archive::Opening, window::Window};
 
 /// The type of unsigned bytes.
 const UBYTE: u8 = 8;
@@ -28,10 +27,10 @@ const UBYTE: u8 = 8;
 pub(super) fn open(
     source: &PixelSource,
     files: &[IdxFiles],
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
     opening: &Opening<'_>,
 ) -> Result<PixelRows, Error> {
-    if let Labels::Column(LabelColumn::Named(name)) = &options.labels {
+    if let Some(LabelColumn::Named(name)) = options.label_column {
         let text = format!("idx files have no columns, so none can be called `{name}`");
         return Err(Error::setting(&["label_column"], text));
     }
@@ -82,7 +81,7 @@ fn is_of_emnist(name: &str) -> bool {
 fn rows_of(
     source: &PixelSource,
     files: &IdxFiles,
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
     opening: &Opening<'_>,
 ) -> Result<(Rows, [u64; 3]), Error> {
     let IdxFiles { split, images, labels } = files;

@@ -9,11 +9,8 @@ use super::files::{
     FileSet, FolderLevels, FoundSet, check_not_one_of_several, name_levels, names_of, only_table,
     recognise,
 };
-use crate::source::Source;
-use crate::source::archive::Opening;
-use crate::source::spool::unpack;
-use crate::source::window::Window;
-use crate::{Error, PlanOptions};
+use crate::facts::Error;
+use crate::source::{Source, SourceOptions, archive::Opening, spool::unpack, window::Window};
 
 /// The source of rows of pixels.
 pub(super) enum PixelSource {
@@ -29,7 +26,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 impl PixelSource {
     pub(super) fn open(
         path: &Path,
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         opening: &Opening<'_>,
     ) -> Result<Self, Error> {
         if path.is_dir() || is_archive(path)? {

@@ -12,9 +12,8 @@ use super::files::{FileSet, FoundSet};
 use super::pixel_source::PixelSource;
 use super::table::Columns;
 use super::{cifar, idx, table};
-use crate::error::{BadInput, Fault};
-use crate::source::window::Window;
-use crate::{Error, Inputs, LabelColumn, Labels, PlanOptions};
+use crate::facts::{BadInput, Error, Fault};
+use crate::source::{Inputs, LabelColumn, SourceOptions, window::Window};
 
 /// How rows of pixels were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -132,11 +131,11 @@ impl PixelRows {
     /// unpacked in folder `temp`.
     pub(crate) fn open(
         path: &Path,
-        options: &PlanOptions,
+        options: &SourceOptions<'_>,
         temp: &Path,
         cancel: &std::sync::atomic::AtomicBool,
     ) -> Result<Self, Error> {
-        let opening = Opening { limits: &options.archive, temp, cancel };
+        let opening = Opening { limits: options.archive, temp, cancel };
         let source = PixelSource::open(path, options, &opening)?;
         let FoundSet { set, ignored } = source.file_set()?;
         let is_table = matches!(set, FileSet::Table(_));
@@ -261,14 +260,14 @@ pub(super) fn key(name: &str, number: u64) -> String {
 }
 
 /// Whether rows are to have labels.
-pub(super) fn wants_labels(options: &PlanOptions) -> bool {
-    !matches!(options.labels, Labels::None | Labels::Column(LabelColumn::None))
+pub(super) fn wants_labels(options: &SourceOptions<'_>) -> bool {
+    options.labelled && options.label_column != Some(&LabelColumn::None)
 }
 
 /// Checks that images may be so large.
 pub(super) fn check_shape(
     shape: [u64; 3],
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
 ) -> Result<(), gular_codec::Error> {
     let [height, width, _] = shape.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     Limits { max_pixels: options.max_pixels }.check(width, height)

@@ -11,10 +11,11 @@ use gular_bundle::{BundlePath, Split};
 use super::ids::Ids;
 use super::pixel_source::PixelSource;
 use super::rows::{Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, key};
-use crate::error::{BadInput, BadInputs, Fault};
-use crate::labels::{BOM, MOST_ROW_BYTES, find_label, find_split, separator_of};
-use crate::source::archive::Opening;
-use crate::{Error, Inputs, LabelColumn, Labels, OnBadInput, PlanOptions, split_of};
+use crate::facts::{BadInput, BadInputs, Error, Fault, split_of};
+use crate::source::{
+    BOM, Inputs, LabelColumn, MOST_ROW_BYTES, OnBadInput, SourceOptions, archive::Opening,
+    find_label, find_split, separator_of,
+};
 
 /// A picture has at most so many channels, as a TIFF has bands.
 const MOST_CHANNELS: u64 = 256;
@@ -80,7 +81,7 @@ pub(super) enum RowError {
 pub(super) fn open(
     source: &PixelSource,
     name: &str,
-    options: &PlanOptions,
+    options: &SourceOptions<'_>,
     opening: &Opening<'_>,
 ) -> Result<PixelRows, Error> {
     let path = &source.path_of(name);
@@ -167,7 +168,12 @@ fn split_word(cell: &[u8]) -> Option<Split> {
 
 impl Columns {
     /// Interprets the columns by the first line, which may name them, and the second.
-    fn new(first: &[u8], second: &[u8], options: &PlanOptions, path: &Path) -> Result<Self, Error> {
+    fn new(
+        first: &[u8],
+        second: &[u8],
+        options: &SourceOptions<'_>,
+        path: &Path,
+    ) -> Result<Self, Error> {
         let separator = separator_of(first);
         let cells = texts(first, separator);
         let n = cells.len();
@@ -191,12 +197,12 @@ impl Columns {
         let mut columns = Self { separator, names, n, label: None, labelled: false, split, pixels };
         columns.label = columns.find_label(options, path)?;
         columns.split = split.filter(|_| columns.split != columns.label);
-        columns.labelled = columns.label.is_some() && options.labels != Labels::None;
+        columns.labelled = columns.label.is_some() && options.labelled;
         Ok(columns)
     }
 
     /// Finds the column of labels.
-    fn find_label(&self, options: &PlanOptions, path: &Path) -> Result<Option<usize>, Error> {
+    fn find_label(&self, options: &SourceOptions<'_>, path: &Path) -> Result<Option<usize>, Error> {
         let no_column = |wanted: Option<&String>| Error::NoColumn {
             path: path.display().to_string(),
             what: "labels",
@@ -204,10 +210,10 @@ impl Columns {
             columns: self.names.clone(),
         };
         let at = |name: &str| self.names.iter().position(|n| n == name);
-        if let Labels::Column(LabelColumn::None) = &options.labels {
+        if let Some(LabelColumn::None) = options.label_column {
             return Ok(None);
         }
-        if let Labels::Column(LabelColumn::Named(name)) = &options.labels {
+        if let Some(LabelColumn::Named(name)) = options.label_column {
             return at(name).map(Some).ok_or_else(|| no_column(Some(name)));
         }
         if self.names.is_empty() {
@@ -223,9 +229,7 @@ impl Columns {
         });
         // Other columns could be labels, and would be lost without a word.
         match found {
-            None if options.labels != Labels::None && !self.unused().is_empty() => {
-                Err(no_column(None))
-            }
+            None if options.labelled && !self.unused().is_empty() => Err(no_column(None)),
             found => Ok(found),
         }
     }
@@ -245,7 +249,7 @@ impl Columns {
         PixelColumns { labels, splits, unused: self.unused(), shape, ..PixelColumns::default() }
     }
 
-    fn shape(&self, options: &PlanOptions, path: &Path) -> Result<[u64; 3], Error> {
+    fn shape(&self, options: &SourceOptions<'_>, path: &Path) -> Result<[u64; 3], Error> {
         let size = size_of(options);
         let n = match self.pixels {
             PixelCells::Each => {
@@ -334,7 +338,7 @@ fn shown(cell: &[u8]) -> String {
     cell.escape_debug().to_string()
 }
 
-fn size_of(options: &PlanOptions) -> Option<(u32, u32)> {
+fn size_of(options: &SourceOptions<'_>) -> Option<(u32, u32)> {
     match options.inputs {
         Inputs::Pixels { size } => size,
         _ => None,

@@ -1,0 +1,75 @@
+//! The numbers of the classes.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::facts::Error;
+
+/// Most class names; columns with more different values are not classes.
+pub(crate) const MOST_CLASSES: usize = 1 << 20;
+
+/// The words in all labels of a column.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    pub(crate) words: BTreeSet<String>,
+    /// The highest, where all are integers; -1 stands for no class.
+    pub(crate) most: Option<i64>,
+}
+
+/// Classes, and their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Numbering {
+    /// Class names in the order of their numbers; none where integers are numbers by themselves.
+    pub(crate) classes: Vec<String>,
+    /// The class number of each word.
+    pub(crate) numbers: HashMap<String, i64>,
+}
+
+impl Numbering {
+    /// Numbers the words of `column` of the table `path`; `given` are the classes that the caller
+    /// lists, and `lone` says that a sample has one class.
+    pub(crate) fn new(
+        words: Words,
+        given: Option<Vec<String>>,
+        lone: bool,
+        column: &str,
+        path: &str,
+    ) -> Result<Self, Error> {
+        let Words { words, most } = words;
+        let too_many = || {
+            let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
+            Error::setting(&["label_column"], text)
+        };
+        let mut numbers = HashMap::new();
+        let classes = match (given, most) {
+            // Numbers are names where the list has them all, else places in the list.
+            (Some(given), most) => {
+                let known: BTreeSet<&String> = given.iter().collect();
+                let names = words.iter().all(|word| word == "-1" || known.contains(word));
+                if let Some(most) = most.filter(|_| !names) {
+                    if most >= given.len() as i64 {
+                        return Err(Error::UnknownClass {
+                            path: path.to_owned(),
+                            class: most.to_string(),
+                            list: "the list of classes".to_owned(),
+                            n: given.len(),
+                        });
+                    }
+                    numbers = (0..given.len() as i64).map(|n| (n.to_string(), n)).collect();
+                }
+                given
+            }
+            // A class's name is its number, so that none moves.
+            (None, Some(most)) if most < MOST_CLASSES as i64 => {
+                (0..=most).map(|n| n.to_string()).collect()
+            }
+            (None, Some(_)) if lone => Vec::new(),
+            (None, Some(_)) => return Err(too_many()),
+            (None, None) if words.len() > MOST_CLASSES => return Err(too_many()),
+            (None, None) => words.into_iter().collect(),
+        };
+        if numbers.is_empty() {
+            numbers = classes.iter().cloned().zip(0..).collect();
+        }
+        Ok(Self { classes, numbers })
+    }
+}

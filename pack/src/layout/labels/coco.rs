@@ -1,0 +1,310 @@
+//! Boxes in COCO's format: one JSON of images, annotations and categories.
+//!
+//! A row per image: `file_name`, `boxes`, `box_labels` and `box_crowd`. Boxes become corners as
+//! fractions of the image, which stay right when the image is resized; categories become classes
+//! in the order of their ids, which have gaps. In a file without any box, as those of camera traps
+//! are, categories are the labels of whole images: `file_name` and `label`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::boxes::{self, Boxed};
+use super::cell::Cell;
+use super::rows::{Each, fault};
+use crate::facts::Error;
+use crate::facts::Names;
+
+/// A box may end so many pixels outside of its image: programs that count pixels from 0 or 1, or round,
+/// differ by a pixel or two.
+pub(super) const ROUNDING: f64 = 2.0;
+
+/// The contents of a file whose parts have been checked.
+#[derive(Debug, Deserialize)]
+pub(super) struct Coco {
+    /// The images, sorted by id.
+    pub(super) images: Vec<CocoImage>,
+    /// The annotations, sorted by image.
+    pub(super) annotations: Vec<Annotation>,
+    /// The categories, sorted by id.
+    pub(super) categories: Vec<Category>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CocoImage {
+    #[serde(alias = "image_id")]
+    pub(super) id: ImageId,
+    pub(super) file_name: String,
+    pub(super) width: Option<f64>,
+    pub(super) height: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Annotation {
+    pub(super) image_id: ImageId,
+    pub(super) category_id: i64,
+    /// The box: left, top, width, height in pixels.
+    pub(super) bbox: Option<[f64; 4]>,
+    #[serde(default)]
+    pub(super) iscrowd: u8,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Category {
+    #[serde(alias = "category_id")]
+    pub(super) id: i64,
+    #[serde(alias = "scientificName")]
+    pub(super) name: String,
+}
+
+/// The id of an image, which some files write as a text (iWildCam, Herbarium). The number 1 and the
+/// texts `1` and `01` are three ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(from = "WrittenId")]
+pub(super) enum ImageId {
+    Number(i64),
+    /// The first bytes of the text's BLAKE3: files have millions of ids.
+    Text([u8; 8]),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenId {
+    Number(i64),
+    Text(String),
+}
+
+impl From<WrittenId> for ImageId {
+    fn from(id: WrittenId) -> Self {
+        match id {
+            WrittenId::Number(number) => Self::Number(number),
+            WrittenId::Text(text) => {
+                let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(text.as_bytes()).as_bytes();
+                Self::Text([a, b, c, d, e, f, g, h])
+            }
+        }
+    }
+}
+
+impl fmt::Display for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(start) => {
+                write!(f, "a text of BLAKE3 {:016x}…", u64::from_be_bytes(*start))
+            }
+        }
+    }
+}
+
+impl Coco {
+    /// Reads and checks the file.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let mut coco = parse(path)?;
+        coco.annotations.sort_by_key(|annotation| annotation.image_id);
+        coco.images.sort_by_key(|image| image.id);
+        if let Some(pair) = coco.images.windows(2).find(|pair| pair[0].id == pair[1].id) {
+            let (a, b) = (&pair[0].file_name, &pair[1].file_name);
+            let reason = format!("images `{a}` and `{b}` have the same id, {}", pair[0].id);
+            return Err(fault(path, None, reason));
+        }
+        let numbers = coco.numbers();
+        let (mut no_image, mut no_category) = (Names::default(), Names::default());
+        for annotation in &coco.annotations {
+            let image = annotation.image_id;
+            if coco.images.binary_search_by_key(&image, |image| image.id).is_err() {
+                no_image.push(&image.to_string());
+            }
+            if !numbers.contains_key(&annotation.category_id) {
+                no_category.push(&annotation.category_id.to_string());
+            }
+        }
+        for (what, found) in [("images", no_image), ("categories", no_category)] {
+            if found.n > 0 {
+                let reason = format!(
+                    "{} annotations refer to {what} that the file does not list: {found}",
+                    found.n
+                );
+                return Err(fault(path, None, reason));
+            }
+        }
+        Ok(coco)
+    }
+
+    /// Names of the categories, in the order of their ids.
+    pub(super) fn classes(&self) -> Vec<String> {
+        self.categories.iter().map(|category| category.name.clone()).collect()
+    }
+
+    /// Returns the class of each category.
+    fn numbers(&self) -> HashMap<i64, i64> {
+        self.categories.iter().map(|category| category.id).zip(0..).collect()
+    }
+
+    /// Whether some annotation has a box.
+    pub(super) fn has_boxes(&self) -> bool {
+        self.annotations.iter().any(|annotation| annotation.bbox.is_some())
+            || self.annotations.is_empty()
+    }
+
+    /// The number of annotations without a box, where others have one.
+    pub(super) fn without_box(&self) -> u64 {
+        let none = self.annotations.iter().filter(|annotation| annotation.bbox.is_none());
+        if self.has_boxes() { none.count() as u64 } else { 0 }
+    }
+
+    /// The size of the image that the row `line` is about, of which boxes are fractions.
+    pub(super) fn size(&self, line: u64) -> Option<(u32, u32)> {
+        let at = usize::try_from(line).ok()?.checked_sub(1)?;
+        let image = self.images.get(at).filter(|_| self.has_boxes())?;
+        let whole = |n: f64| (n.fract() == 0.0 && n > 0.0).then_some(n as u32);
+        Some((whole(image.width?)?, whole(image.height?)?))
+    }
+
+    /// The images of boxes that are not within them, one for each such box.
+    pub(super) fn outside(&self) -> Names {
+        let mut names = Names::default();
+        for annotation in &self.annotations {
+            let at = self.images.binary_search_by_key(&annotation.image_id, |image| image.id);
+            let (Some(image), Some([left, top, width, height])) =
+                (at.ok().and_then(|at| self.images.get(at)), annotation.bbox)
+            else {
+                continue;
+            };
+            let (Some(w), Some(h)) = (image.width, image.height) else { continue };
+            let (right, bottom) = (left + width - w, top + height - h);
+            if left.min(top) < -ROUNDING || right.max(bottom) > ROUNDING {
+                names.push(&image.file_name);
+            }
+        }
+        names
+    }
+
+    /// Hands on the categories of whole images.
+    fn labels(&self, each: Each<'_>) -> Result<(), Error> {
+        let columns = ["file_name", "label"].map(str::to_owned);
+        let names: HashMap<i64, &str> =
+            self.categories.iter().map(|category| (category.id, category.name.as_str())).collect();
+        let of_image = |annotations: &[Annotation]| {
+            let ids = annotations.iter().map(|annotation| annotation.category_id);
+            let names = ids.filter_map(|id| names.get(&id).copied());
+            names.collect::<BTreeSet<_>>()
+        };
+        let groups = || self.annotations.chunk_by(|a, b| a.image_id == b.image_id);
+        let several = groups().any(|annotations| of_image(annotations).len() > 1);
+        let mut rest = self.annotations.as_slice();
+        for (line, image) in (1..).zip(&self.images) {
+            let n = rest.partition_point(|annotation| annotation.image_id == image.id);
+            let (here, after) = rest.split_at(n);
+            rest = after;
+            let mut classes = of_image(here).into_iter().map(|name| Cell::Text(name.to_owned()));
+            let label = match several {
+                true => Cell::List(classes.collect()),
+                false => classes.next_back().unwrap_or(Cell::Missing),
+            };
+            each(line, &columns, &[Cell::Text(image.file_name.clone()), label])?;
+        }
+        Ok(())
+    }
+
+    /// Hands on the annotations as a table; `path` is for messages.
+    pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+        if !self.has_boxes() {
+            return self.labels(each);
+        }
+        let (numbers, columns) = (self.numbers(), boxes::columns(true));
+        let mut rest = self.annotations.as_slice();
+        for (line, image) in (1..).zip(&self.images) {
+            let n = rest.partition_point(|annotation| annotation.image_id == image.id);
+            let (of_image, after) = rest.split_at(n);
+            rest = after;
+            let (w, h) = (image.width.unwrap_or(0.0), image.height.unwrap_or(0.0));
+            if !(w > 0.0 && h > 0.0) {
+                let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
+                return Err(fault(path, Some(line), reason));
+            }
+            let boxed = of_image.iter().filter_map(|a| {
+                let [left, top, width, height] = a.bbox?;
+                let corners = [left / w, top / h, (left + width) / w, (top + height) / h];
+                let class = numbers.get(&a.category_id).copied()?;
+                Some(Boxed { corners, class, crowd: Some(a.iscrowd != 0) })
+            });
+            each(line, &columns, &boxes::cells(&image.file_name, boxed))?;
+        }
+        Ok(())
+    }
+}
+
+fn parse(path: &Path) -> Result<Coco, Error> {
+    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let mut coco: Coco =
+        serde_json::from_reader(BufReader::with_capacity(1 << 20, file)).map_err(|e| {
+            let reason = format!(
+                "it is not a COCO file with boxes (a JSON object with `images`, `annotations` and `categories`): {e}"
+            );
+            fault(path, None, reason)
+        })?;
+    coco.categories.sort_by_key(|category| category.id);
+    let mut names: Vec<&str> = coco.categories.iter().map(|c| c.name.as_str()).collect();
+    names.sort_unstable();
+    let twice = |pair: &[Category]| pair[0].id == pair[1].id;
+    if let Some(pair) = coco.categories.windows(2).find(|pair| twice(pair)) {
+        return Err(fault(path, None, format!("two categories have the id {}", pair[0].id)));
+    }
+    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(fault(path, None, format!("two categories have the name `{}`", pair[0])));
+    }
+    Ok(coco)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::Tables;
+    use super::{Coco, ImageId};
+
+    #[test]
+    fn ids_are_numbers_or_texts() {
+        let id = |text: &str| serde_json::from_str::<ImageId>(text).unwrap();
+        let (number, text, zero) = (id("1"), id("\"1\""), id("\"01\""));
+        assert_eq!(number, ImageId::Number(1));
+        assert!(number != text && text != zero && text == id("\"1\""));
+        // The start of the text's BLAKE3, whatever made the program.
+        assert_eq!(zero, ImageId::Text(*blake3::hash(b"01").as_bytes().first_chunk().unwrap()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("instances.json");
+        let text = r#"{"images":[{"id":"01","file_name":"a.jpg"},{"id":"1","file_name":"b.jpg"}],
+            "annotations":[{"image_id":"1","category_id":7}],
+            "categories":[{"id":7,"name":"cat"}]}"#;
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(Coco::open(&path).unwrap().images.len(), 2);
+        std::fs::write(&path, text.replace("\"01\"", "\"1\"")).unwrap();
+        let error = Coco::open(&path).unwrap_err().to_string();
+        assert!(error.contains("`a.jpg` and `b.jpg` have the same id"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_parsed_once_however_often_its_rows_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("instances.json");
+        let text = r#"{"images":[{"id":1,"file_name":"a.jpg","width":4,"height":2}],
+            "annotations":[{"image_id":1,"category_id":7,"bbox":[0,0,2,2]}],
+            "categories":[{"id":7,"name":"cat"}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let tables = Tables::default();
+        assert_eq!(tables.box_classes(&path).unwrap(), Some(vec!["cat".to_owned()]));
+        std::fs::remove_file(&path).unwrap();
+        for _ in 0..2 {
+            let mut rows = 0;
+            let mut count = |_, _: &[String], _: &[super::super::cell::Cell]| {
+                rows += 1;
+                Ok(())
+            };
+            tables.read(&path, &mut count).unwrap();
+            assert_eq!(rows, 1);
+        }
+    }
+}

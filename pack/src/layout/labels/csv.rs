@@ -1,0 +1,88 @@
+//! Tables of separated values, whose first line names the columns.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use super::cell::Cell;
+use super::rows::{Each, MOST_COLUMNS, fault, too_many_columns};
+use crate::facts::Error;
+use crate::source::{BOM, MOST_ROW_BYTES, separator_of};
+
+/// The first line is looked at so far for what separates cells.
+const FIRST_LINE: usize = 64 << 10;
+
+/// Reads a table; without `separator` the first line tells it.
+pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result<(), Error> {
+    let io = |e| Error::io("read", path, e);
+    let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
+    let start = file.fill_buf().map_err(io)?;
+    let separator = separator.unwrap_or_else(|| separator_of(start));
+    let first = start.iter().position(|b| *b == b'\n');
+    let crlf = first.and_then(|end| start.get(..end)).is_some_and(|line| line.ends_with(b"\r"));
+    if start.starts_with(BOM) {
+        file.consume(BOM.len());
+    }
+    let left = Rc::new(std::cell::Cell::new(MOST_ROW_BYTES));
+    let file = Bounded { inner: file, left: Rc::clone(&left) };
+    let mut reader = ::csv::ReaderBuilder::new().delimiter(separator).from_reader(file);
+    // The crate takes `\r` for the end of a line, and counts its `\n` with the next one.
+    let late = std::cell::Cell::new(0);
+    let bad = |e: ::csv::Error| {
+        let line = e.position().map(|at| at.line() + late.get());
+        match e.into_kind() {
+            ::csv::ErrorKind::Io(e) => Error::io("read", path, e),
+            ::csv::ErrorKind::Utf8 { err, .. } => fault(path, line, format!("{err}")),
+            ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => fault(
+                path,
+                line,
+                format!("it has {len} cells, but the first line has {expected_len}"),
+            ),
+            _ => fault(path, line, "it cannot be read"),
+        }
+    };
+    let columns: Vec<String> =
+        reader.headers().map_err(bad)?.iter().map(|name| name.trim().to_owned()).collect();
+    if columns.len() > MOST_COLUMNS {
+        return Err(too_many_columns(path));
+    }
+    let mut names = HashSet::new();
+    // Some programs write columns without names.
+    let mut named = columns.iter().filter(|name| !name.is_empty());
+    if let Some(name) = named.find(|name| !names.insert(*name)) {
+        return Err(fault(path, Some(1), format!("two columns are named `{name}`")));
+    }
+    late.set(u64::from(crlf));
+    let mut record = ::csv::StringRecord::new();
+    loop {
+        left.set(MOST_ROW_BYTES);
+        if !reader.read_record(&mut record).map_err(bad)? {
+            return Ok(());
+        }
+        let line = record.position().map_or(0, ::csv::Position::line) + late.get();
+        let cells: Vec<Cell> = record.iter().map(Cell::written).collect();
+        each(line, &columns, &cells)?;
+    }
+}
+
+/// Ends with an error when a row takes more than its share: a quote that is never closed would
+/// bring all of a file into memory.
+struct Bounded<R> {
+    inner: R,
+    left: Rc<std::cell::Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        if left == 0 {
+            let text = format!("a row has more than {MOST_ROW_BYTES} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let n = self.inner.read(buf)?;
+        self.left.set(left.saturating_sub(n as u64));
+        Ok(n)
+    }
+}

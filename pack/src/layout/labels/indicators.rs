@@ -1,0 +1,134 @@
+//! Tables with a column per class, in which 1 says that the image has the class.
+
+use std::path::Path;
+
+use super::cell::Cell;
+use super::rows::{Each, Tables, fault};
+use crate::facts::{Doubt, Error, WayToRead};
+
+/// Most names that messages list.
+const MOST_NAMED: usize = 3;
+
+/// Columns that are read as one column of classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Indicators {
+    columns: Vec<String>,
+    /// Whether an image may have several of the classes, or none.
+    several: bool,
+    /// The name of the column that they become.
+    pub(super) name: String,
+}
+
+impl Indicators {
+    /// Takes these columns of all tables, which hold only 0 and 1.
+    pub(super) fn new(
+        columns: Vec<String>,
+        tables: &Tables,
+        files: &[impl AsRef<Path>],
+    ) -> Result<Self, Error> {
+        let name = match columns.len().saturating_sub(MOST_NAMED) {
+            0 | 1 => columns.join(","),
+            more => format!("{},… and {more} more", columns[..MOST_NAMED].join(",")),
+        };
+        let mut found = Self { columns, several: true, name };
+        let mut lone = true;
+        for path in files {
+            let path = path.as_ref();
+            found.rows(path, tables, &mut |_, _, cells| {
+                lone &= matches!(cells, [Cell::List(classes), ..] if classes.len() == 1);
+                Ok(())
+            })?;
+        }
+        found.several = !lone;
+        Ok(found)
+    }
+
+    /// Whether each image has one class.
+    pub(super) fn is_one_hot(&self) -> bool {
+        !self.several
+    }
+
+    /// Calls `each` with the rows of a table: first the column of classes, then all others.
+    pub(super) fn rows(&self, path: &Path, tables: &Tables, each: Each<'_>) -> Result<(), Error> {
+        let mut columns = vec![self.name.clone()];
+        // For each column of the table, the class that it is.
+        let mut of_class: Vec<Option<&String>> = Vec::new();
+        tables.read_joined(path, &mut |line, names, cells| {
+            for name in names.iter().skip(of_class.len()) {
+                let class = self.columns.iter().find(|column| *column == name);
+                if class.is_none() {
+                    columns.push(name.clone());
+                }
+                of_class.push(class);
+            }
+            let (mut classes, mut rest) = (Vec::new(), vec![Cell::Missing]);
+            for (class, cell) in of_class.iter().zip(cells) {
+                match class {
+                    None => rest.push(cell.clone()),
+                    Some(class) => match flag(cell) {
+                        Some(true) => classes.push(Cell::Text((*class).clone())),
+                        Some(false) => {}
+                        None => {
+                            let reason = format!(
+                                "the column `{class}` has the value `{}`, expected 0 or 1",
+                                cell.word().unwrap_or_default()
+                            );
+                            return Err(fault(path, Some(line), reason));
+                        }
+                    },
+                }
+            }
+            rest[0] = match (self.several, classes.pop()) {
+                (false, Some(class)) => class,
+                (_, last) => {
+                    classes.extend(last);
+                    Cell::List(classes)
+                }
+            };
+            each(line, &columns, &rest)
+        })
+    }
+}
+
+/// Whether an image has the class of a column; an empty cell says that it has not.
+pub(super) fn flag(cell: &Cell) -> Option<bool> {
+    match (cell, cell.class_number()) {
+        (Cell::Missing, _) | (Cell::Bool(false), _) | (_, Some(0)) => Some(false),
+        (Cell::Bool(true), _) | (_, Some(1)) => Some(true),
+        _ => None,
+    }
+}
+
+/// Columns of 0 and 1 where no column has a name of labels.
+pub(super) fn may_be_classes(columns: &[String]) -> Doubt {
+    let named: Vec<String> =
+        columns.iter().take(MOST_NAMED).map(|name| format!("`{name}`")).collect();
+    let text = format!(
+        "no column has a name of labels; {} columns hold only 0 and 1 ({}{}), and in some rows several or none are 1",
+        columns.len(),
+        named.join(", "),
+        if columns.len() > MOST_NAMED { ", …" } else { "" }
+    );
+    let column = |when: &str, column: String| WayToRead {
+        label_column: Some(column),
+        ..WayToRead::new(when, &[])
+    };
+    Doubt::new(
+        text,
+        vec![
+            column("if these are classes, of which an image can have several", columns.join(",")),
+            column("if they are fields, and there are no classes", "none".to_owned()),
+        ],
+    )
+}
+
+/// Columns of 0 and 1 that were taken for classes, as one of them is 1 in each row.
+pub(super) fn are_classes(found: &Indicators) -> Doubt {
+    let text = format!(
+        "labels are taken from the columns `{}`, of which exactly one is 1 in each row",
+        found.columns.join("`, `")
+    );
+    let label_column = Some("none".to_owned());
+    let fields = WayToRead { label_column, ..WayToRead::new("if they are fields", &[]) };
+    Doubt::new(text, vec![fields])
+}

@@ -1,0 +1,381 @@
+//! Joins the rows of a table with the images.
+//!
+//! A name in the table is the path of an image below the source, or the end of one, or a longer
+//! path that ends with one; its extension may be left out. Images and rows are sorted by the last
+//! segment of the name without its extension, which is in both forms of a name, then by the segment
+//! before it. Names with the same last segment are compared in memory. If all of them have a
+//! folder, such as `scene17/image.png`, only those with both segments equal are.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use gular_bundle::Split;
+
+use super::table::{Table, TableRow};
+use crate::facts::Names;
+use crate::facts::{Error, Sorter, formats};
+
+/// Between a stem and the folder in a key of the sort: below all that names have.
+const FOLDER: u8 = 0;
+const IMAGE: u8 = 0;
+const ROW: u8 = 1;
+/// Stands for a split that the table does not give.
+const NO_SPLIT: u8 = 255;
+
+/// Collects images and rows, and joins them.
+#[derive(Debug)]
+pub(crate) struct Join {
+    dir: PathBuf,
+    sorter: Sorter,
+    images: u64,
+    rows: u64,
+}
+
+/// The result of the join, and what did not match.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// Images without a row, or with one that has no label.
+    pub(crate) unlabelled: Names,
+    /// Rows that match no image.
+    pub(crate) unused: Names,
+    /// Rows that say again what another one says.
+    pub(crate) repeated: Names,
+    /// Images that two rows match.
+    doubled: Names,
+    /// Rows whose name matches several images.
+    unclear: Names,
+    matched: u64,
+}
+
+/// What is known about an image whose row has no label, or which has no row, if it is to be packed.
+pub(crate) type Without<'a> = &'a dyn Fn(&str, Option<Said>) -> Option<Said>;
+
+/// The entries of the table for an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) split: Option<Split>,
+    pub(crate) group: String,
+    pub(crate) label: i64,
+    /// The size of the image, as a table of boxes says it.
+    pub(crate) size: Option<(u32, u32)>,
+    pub(crate) values: String,
+}
+
+impl Said {
+    /// Says nothing but the values of the fields.
+    pub(crate) fn nothing(values: String) -> Self {
+        Self { split: None, group: String::new(), label: -1, size: None, values }
+    }
+}
+
+impl Join {
+    /// Sorts in folder `dir` what does not fit in `memory_bytes`.
+    pub(crate) fn new(dir: &Path, memory_bytes: usize) -> Self {
+        Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory_bytes), images: 0, rows: 0 }
+    }
+
+    pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), Error> {
+        self.images += 1;
+        let mut record = vec![IMAGE];
+        record.extend(bytes.to_le_bytes());
+        record.extend_from_slice(key.as_bytes());
+        self.push(key, &record)
+    }
+
+    /// Takes all rows of a table; `folders` are those that each of its files names images from.
+    pub(crate) fn rows(&mut self, table: &Table, folders: &[String]) -> Result<(), Error> {
+        table.rows(&mut |row| {
+            let folder = folders.get(row.file).map_or("", String::as_str);
+            self.row(row, folder)
+        })
+    }
+
+    fn row(&mut self, row: &TableRow<'_>, folder: &str) -> Result<(), Error> {
+        self.rows += 1;
+        let name = plain(row.name);
+        let mut record = vec![ROW, row.split.map_or(NO_SPLIT, |split| split as u8)];
+        record.extend((row.file as u64).to_le_bytes());
+        record.extend(row.line.to_le_bytes());
+        record.extend(row.label.unwrap_or(i64::MIN).to_le_bytes());
+        let (width, height) = row.size.unwrap_or_default();
+        record.extend((u64::from(width) << 32 | u64::from(height)).to_le_bytes());
+        for text in [folder, &name, row.group] {
+            record.extend((text.len() as u64).to_le_bytes());
+            record.extend_from_slice(text.as_bytes());
+        }
+        record.extend_from_slice(row.values.as_bytes());
+        self.push(&name, &record)
+    }
+
+    fn push(&mut self, name: &str, record: &[u8]) -> Result<(), Error> {
+        let mut segments = name.rsplit('/');
+        let mut key = without_extension(segments.next().unwrap_or(name)).as_bytes().to_vec();
+        if let Some(folder) = segments.next() {
+            key.push(FOLDER);
+            key.extend_from_slice(folder.as_bytes());
+        }
+        self.sorter.push(&key, record).map_err(|e| Error::io("sort in", &self.dir, e))
+    }
+
+    /// Calls `each` with each image that has a label, from a row or, as `without` says, without one.
+    pub(crate) fn finish(
+        self,
+        table: &Table,
+        without: Without<'_>,
+        each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
+    ) -> Result<Joined, Error> {
+        let Self { dir, sorter, images: n_images, rows: n_rows } = self;
+        let io = |e| Error::io("sort in", &dir, e);
+        let mut joined = Joined::default();
+        let (mut last, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for pair in sorter.finish().map_err(io)? {
+            let (next, record) = pair.map_err(io)?;
+            if !are_together(&last, &next) {
+                group(&images, &rows, table, &mut joined, without, each)?;
+                images.clear();
+                rows.clear();
+                last = next;
+            }
+            match record.split_first() {
+                Some((&IMAGE, rest)) => images.extend(ImageFile::parse(rest)),
+                Some((&ROW, rest)) => rows.extend(Row::parse(rest)),
+                _ => {}
+            }
+        }
+        group(&images, &rows, table, &mut joined, without, each)?;
+        let Joined { doubled, unclear, unlabelled, unused, matched, .. } = &joined;
+        if doubled.n > 0 {
+            let (n, names) = (doubled.n, doubled.to_string());
+            return Err(Error::DoubledRows { n, names });
+        }
+        if unclear.n > 0 {
+            let (n, names) = (unclear.n, unclear.to_string());
+            return Err(Error::UnclearRows { n, names });
+        }
+        if *matched == 0 && n_images > 0 {
+            let (rows, images) = (unused.to_string(), unlabelled.to_string());
+            return Err(Error::NothingJoins { n_rows, rows, n_images, images });
+        }
+        Ok(joined)
+    }
+}
+
+struct ImageFile {
+    key: String,
+    bytes: u64,
+}
+
+impl ImageFile {
+    fn parse(record: &[u8]) -> Option<Self> {
+        let (bytes, key) = record.split_first_chunk::<8>()?;
+        let key = String::from_utf8(key.to_vec()).ok()?;
+        Some(Self { key, bytes: u64::from_le_bytes(*bytes) })
+    }
+}
+
+struct Row {
+    split: Option<Split>,
+    file: usize,
+    line: u64,
+    label: Option<i64>,
+    size: Option<(u32, u32)>,
+    folder: String,
+    name: String,
+    group: String,
+    values: String,
+}
+
+impl Row {
+    fn parse(record: &[u8]) -> Option<Self> {
+        let (split, rest) = record.split_first()?;
+        let (file, rest) = rest.split_first_chunk::<8>()?;
+        let (line, rest) = rest.split_first_chunk::<8>()?;
+        let (label, rest) = rest.split_first_chunk::<8>()?;
+        let label = i64::from_le_bytes(*label);
+        let (size, rest) = rest.split_first_chunk::<8>()?;
+        let size = u64::from_le_bytes(*size);
+        let (folder, rest) = text(rest)?;
+        let (name, rest) = text(rest)?;
+        let (group, rest) = text(rest)?;
+        Some(Self {
+            split: Split::ALL.get(usize::from(*split)).copied(),
+            file: usize::try_from(u64::from_le_bytes(*file)).ok()?,
+            line: u64::from_le_bytes(*line),
+            label: (label != i64::MIN).then_some(label),
+            size: (size > 0).then_some(((size >> 32) as u32, size as u32)),
+            folder,
+            name,
+            group,
+            values: String::from_utf8(rest.to_vec()).ok()?,
+        })
+    }
+
+    fn says_the_same(&self, other: &Self) -> bool {
+        let said = |row: &Self| (row.split, row.label, row.group.clone(), row.values.clone());
+        said(self) == said(other)
+    }
+
+    /// Returns the row's place in the table. With several tables, which may have the same name, it
+    /// contains the path.
+    fn at(&self, table: &Table) -> String {
+        table.files().get(self.file).map_or_else(String::new, |path| {
+            let name = match table.files().len() {
+                1 => path.file_name().map_or(path.as_path(), Path::new),
+                _ => path,
+            };
+            format!("{}:{}", name.display(), self.line)
+        })
+    }
+}
+
+fn text(record: &[u8]) -> Option<(String, &[u8])> {
+    let (len, rest) = record.split_first_chunk::<8>()?;
+    let (text, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+    Some((String::from_utf8(text.to_vec()).ok()?, rest))
+}
+
+/// The images that a name may match.
+#[derive(Clone, Copy)]
+enum Which {
+    One(usize),
+    Several,
+}
+
+/// Whether the record that is sorted by `next` belongs to the group that began with `first`. Names
+/// without a folder, which are the first of a stem, may be ends of all the others.
+fn are_together(first: &[u8], next: &[u8]) -> bool {
+    match first.contains(&FOLDER) {
+        true => first == next,
+        false => next.split(|b| *b == FOLDER).next() == Some(first),
+    }
+}
+
+/// Joins images and rows whose names have one stem.
+fn group(
+    images: &[ImageFile],
+    rows: &[Row],
+    table: &Table,
+    joined: &mut Joined,
+    without: Without<'_>,
+    each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
+    if !rows.is_empty() {
+        for (i, image) in images.iter().enumerate() {
+            let note = |names: &mut HashMap<_, _>, name| {
+                let which = names.entry(name).or_insert(Which::One(i));
+                // A name without an extension of images is noted twice.
+                if !matches!(which, Which::One(same) if *same == i) {
+                    *which = Which::Several;
+                }
+            };
+            for name in [image.key.as_str(), without_extension(&image.key)] {
+                note(&mut paths, name);
+                let mut rest = name;
+                while let Some((_, end)) = rest.split_once('/') {
+                    note(&mut ends, end);
+                    rest = end;
+                }
+            }
+        }
+    }
+    let mut doubled = BTreeSet::new();
+    let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
+    for row in rows {
+        match find(row, &paths, &ends) {
+            None => joined.unused.push(&row.name),
+            Some(Which::Several) => {
+                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
+            }
+            Some(Which::One(i)) => match of_image.get(i).copied().flatten() {
+                None => of_image[i] = Some(row),
+                Some(first) if first.says_the_same(row) => {
+                    joined.repeated.push(&format!("{} ({})", row.name, row.at(table)));
+                }
+                Some(_) if !doubled.insert(i) => {}
+                Some(first) => {
+                    let (a, b) = (first.at(table), row.at(table));
+                    joined.doubled.push(&format!("{} ({a} and {b})", images[i].key));
+                }
+            },
+        }
+    }
+    for (image, row) in images.iter().zip(of_image) {
+        joined.matched += u64::from(row.is_some());
+        let said = row.map(|row| Said {
+            split: row.split,
+            group: row.group.clone(),
+            label: row.label.unwrap_or(-1),
+            size: row.size,
+            values: row.values.clone(),
+        });
+        let said = match row.and_then(|row| row.label) {
+            Some(_) => said,
+            None => without(&image.key, said),
+        };
+        match said {
+            Some(said) => each(&image.key, image.bytes, &said)?,
+            None => joined.unlabelled.push(&image.key),
+        }
+    }
+    Ok(())
+}
+
+/// The image of a row: the one of exactly its name, else one whose path ends with the whole name,
+/// else one whose path is an end of the name.
+fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) -> Option<Which> {
+    if !row.folder.is_empty()
+        && let Some(which) = paths.get(format!("{}/{}", row.folder, row.name).as_str())
+    {
+        return Some(*which);
+    }
+    let name = row.name.as_str();
+    if let Some(which) = paths.get(name).or_else(|| ends.get(name)) {
+        return Some(*which);
+    }
+    let mut rest = name;
+    while let Some((_, end)) = rest.split_once('/') {
+        if let Some(which) = paths.get(end) {
+            return Some(*which);
+        }
+        rest = end;
+    }
+    None
+}
+
+/// A name with one kind of slash, and nothing that means no folder.
+pub(super) fn plain(name: &str) -> String {
+    let name = name.trim().replace('\\', "/");
+    let segments = name.split('/').filter(|segment| !matches!(*segment, "" | "."));
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Removes the extension if it is one of images.
+pub(super) fn without_extension(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() && formats::is_image(extension) => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_folders_are_compared_by_folder_unless_one_has_none() {
+        assert!(are_together(b"image\0a", b"image\0a"));
+        assert!(!are_together(b"image\0a", b"image\0b"));
+        assert!(are_together(b"image", b"image\0b"));
+        assert!(!are_together(b"image", b"image2\0b"));
+        assert!(!are_together(b"", b"image"));
+    }
+
+    #[test]
+    fn names_are_compared_without_what_means_nothing() {
+        assert_eq!(plain(r".\images\1.jpg"), "images/1.jpg");
+        assert_eq!(plain("/data//images/./1.jpg "), "data/images/1.jpg");
+        assert_eq!(without_extension("a.b/1.JPG"), "a.b/1");
+        assert_eq!(without_extension("v1.0"), "v1.0");
+    }
+}

@@ -1,0 +1,137 @@
+//! Tables in one JSON document that is not COCO's: read row by row.
+//!
+//! ```text
+//! [{"image": "1.jpg", "label": "cat"}, …]       a list of rows
+//! {"1.jpg": "cat", …}                           names and labels
+//! {"1.jpg": {"label": "cat", "age": 3}, …}      names and rows
+//! ```
+
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use serde::Deserializer as _;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::jsonl::Columns;
+use super::rows::{Each, fault};
+use crate::facts::Error;
+use crate::source::BOM;
+
+/// The keys of COCO's document. Source: <https://cocodataset.org/#format-data>.
+const OF_COCO: [&str; 6] = ["info", "licenses", "images", "annotations", "categories", "type"];
+/// Keys of other programs' documents of this form are followed by one of these.
+const PARTS_OF_COCO: [&[u8]; 2] = [b"\"images\"", b"\"annotations\""];
+/// The columns that names and labels are put into.
+const NAME: &str = "file_name";
+const LABEL: &str = "label";
+/// A first key is looked for in so many bytes.
+const MOST_AHEAD: u64 = 64 << 10;
+
+/// Whether a document has rows, and not the parts of COCO's.
+pub(super) fn has_rows(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
+    let text = start.strip_prefix(BOM).unwrap_or(&start).trim_ascii_start();
+    match (read, text.split_first()) {
+        (Ok(_), Some((b'[', _))) => true,
+        (Ok(_), Some((b'{', rest))) => {
+            let has = |part: &&[u8]| rest.windows(part.len()).any(|window| window == *part);
+            if PARTS_OF_COCO.iter().any(has) {
+                return false;
+            }
+            let mut first = serde_json::Deserializer::from_slice(rest).into_iter::<String>();
+            first.next().is_some_and(|key| key.is_ok_and(|key| !OF_COCO.contains(&key.as_str())))
+        }
+        _ => false,
+    }
+}
+
+/// Reads a document as a table; rows are counted from 1.
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
+    let io = |e| Error::io("read", path, e);
+    let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
+    let mut rows = Rows { path, columns: Columns::default(), n: 0, each, error: None };
+    skip_mark(&mut file).map_err(io)?;
+    let mut document = serde_json::Deserializer::from_reader(file);
+    let read = document.deserialize_any(&mut rows).and_then(|()| document.end());
+    match (rows.error, read) {
+        (Some(error), _) => Err(error),
+        (None, Err(e)) => Err(fault(
+            path,
+            None,
+            format!("it is not a list of rows, or names and their rows, in JSON: {e}"),
+        )),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+fn skip_mark(file: &mut BufReader<File>) -> std::io::Result<()> {
+    use std::io::BufRead as _;
+    if file.fill_buf()?.starts_with(BOM) {
+        file.consume(BOM.len());
+    }
+    Ok(())
+}
+
+/// Hands on the rows of a document while it is parsed.
+struct Rows<'a> {
+    path: &'a Path,
+    columns: Columns,
+    n: u64,
+    each: Each<'a>,
+    /// Our error, which ends the parsing.
+    error: Option<Error>,
+}
+
+impl Rows<'_> {
+    fn row(&mut self, row: Map<String, Value>) -> Result<(), Error> {
+        self.n += 1;
+        let cells = self.columns.cells(self.path, row)?;
+        (self.each)(self.n, self.columns.names(), &cells)
+    }
+
+    fn named(&mut self, name: String, value: Value) -> Result<(), Error> {
+        let mut row = match value {
+            Value::Object(row) => row,
+            value => Map::from_iter([(LABEL.to_owned(), value)]),
+        };
+        row.insert(NAME.to_owned(), name.into());
+        self.row(row)
+    }
+
+    fn taken<E: serde::de::Error>(&mut self, taken: Result<(), Error>) -> Result<(), E> {
+        taken.map_err(|error| {
+            self.error = Some(error);
+            E::custom("a row was refused")
+        })
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Rows<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list or an object")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(value) = list.next_element()? {
+            let Value::Object(row) = value else {
+                return Err(A::Error::custom("an element is not an object"));
+            };
+            let taken = self.row(row);
+            self.taken(taken)?;
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((name, value)) = map.next_entry()? {
+            let taken = self.named(name, value);
+            self.taken(taken)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! Labels from a table beside the images.
+//!
+//! ```text
+//! labels.csv ─▶ table: columns, classes ─ rows ─┐
+//!                                               ├ join ─▶ plan: label and values of each image
+//! images/ ─ scan ─ keys ────────────────────────┘
+//! ```
+//!
+//! Tables are read row by row, three times: for the types of their columns, for the names of the
+//! classes, and for the rows. Joining rows and images sorts on disk, as the plan does.
+
+mod archived;
+mod boxes;
+mod cell;
+mod coco;
+mod columns;
+mod csv;
+mod doubts;
+mod indicators;
+mod join;
+mod json;
+mod jsonl;
+mod list;
+mod lookup;
+mod parquet;
+mod rows;
+mod table;
+mod values;
+mod voc;
+mod yolo;
+
+pub(crate) use archived::Unpacked;
+pub(crate) use boxes::BOXES;
+pub(crate) use cell::Cell;
+pub(crate) use join::{Join, Joined, Said};
+pub use lookup::JoinedTables;
+pub(crate) use rows::Tables;
+pub(crate) use table::Table;
+pub use table::{FieldColumns, StoredSplit, TableColumns, TableOptions};
+pub(crate) use values::{hot_classes, stored};

@@ -1,0 +1,21 @@
+//! The whole run: from a source to a bundle, on one machine or on several.
+//!
+//! ```text
+//! source ─ plan ─┬─ part 1/3: shards 0 … 6   ─▶ PART1/data, PART1/part.json ─┐
+//!                ├─ part 2/3: shards 7 … 13  ─▶ PART2/data, PART2/part.json ─┼─ merge ─▶ bundle
+//!                └─ part 3/3: shards 14 … 20 ─▶ PART3/data, PART3/part.json ─┘
+//! ```
+//!
+//! The plan cuts shards by the sizes of source files before any is opened, so an input that
+//! one part leaves out changes nothing in the others.
+
+mod merge;
+mod options;
+mod report;
+mod run;
+
+pub use merge::{MergeOptions, MergeReport, merge};
+pub use options::{PackOptions, Progress};
+pub use report::{PackReport, Resampling, SplitReport};
+pub use run::pack;
+pub(crate) use run::{check_apart, fields, make_plan, open_source, with_known};

@@ -1,0 +1,519 @@
+//! The whole run: makes the plan, lets worker threads write the shards, writes the manifest last,
+//! and resumes an interrupted run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::{PackOptions, PackReport, Progress, Resampling};
+use crate::facts::{BadInputs, Error, OtherFiles, PixelBudget};
+use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
+use crate::plan::{
+    Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
+    classes, of_imagefolder, of_known, with_roles,
+};
+use crate::shards::{
+    Done, Gathered, OutDir, PartFile, PartShard, Planned, ShardWorkers, accepts, finished_bundle,
+    run_id, still_needed,
+};
+use crate::source::{Inputs, LabelColumn, OnBadInput, PixelRows, Source, listed_classes};
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
+use gular_files::TEMP_PREFIX;
+
+/// Packs the images in `source`, a folder or an archive, into a new bundle in folder `out`.
+///
+/// The same images and options give the same bytes whatever the jobs, the
+/// machine, and how often the run was interrupted.
+///
+/// # Errors
+/// See [`Error`]; finished shards stay, and the same call resumes from them.
+pub fn pack(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let start = Instant::now();
+    fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
+    check_apart(source, out)?;
+    let known = with_known(source, options)?;
+    let options = known.as_ref().unwrap_or(options);
+    let mut report = if options.dry_run {
+        dry_run(source, options, progress, cancel)?
+    } else if let Some(report) = finished(source, out, options, progress, cancel)? {
+        report
+    } else {
+        OutDir::with(out, |dir| run(source, dir, options, progress, cancel))?
+    };
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// The options for a known dataset, if the source is one.
+pub(crate) fn with_known(
+    source: &Path,
+    options: &PackOptions,
+) -> Result<Option<PackOptions>, Error> {
+    let plan = match with_roles(source, &options.plan)? {
+        Some(plan) => Some(plan),
+        None => match of_known(source, &options.plan)? {
+            Some(plan) => Some(plan),
+            None => of_imagefolder(source, &options.plan)?,
+        },
+    };
+    Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
+}
+
+/// A bundle among its own inputs would look like one more class.
+pub(crate) fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
+    let there = out.ancestors().find(|a| a.exists());
+    let there = there.filter(|a| !a.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let inside = match (source.canonicalize(), there.canonicalize()) {
+        (Ok(source), Ok(there)) => there.starts_with(source),
+        _ => false,
+    };
+    if inside {
+        let (out, source_dir) = (out.display().to_string(), source.display().to_string());
+        return Err(Error::Inside { out, source_dir });
+    }
+    Ok(())
+}
+
+/// Opens the source; what is unpacked for that is in folder `temp`.
+pub(crate) fn open_source(
+    source: &Path,
+    options: &PlanOptions,
+    temp: &Path,
+    cancel: &AtomicBool,
+) -> Result<Source, Error> {
+    if let Inputs::Pixels { .. } = options.inputs {
+        return PixelRows::open(source, &options.source(), temp, cancel).map(Source::Pixels);
+    }
+    Source::open(source, &options.source(), Some(temp), cancel)
+}
+
+fn dry_run(
+    source: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let temp = tempfile::tempdir_in(&options.temp_dir)
+        .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Planned(samples, bytes));
+    let report = report_of(&plan, &found, options);
+    progress(Progress::Read(&report));
+    Ok(PackReport { dry_run: true, samples, bytes, shards: shards.len() as u64, ..report })
+}
+
+/// Returns the report of a finished bundle in folder `out`, if it has the plan of this run: the
+/// same names, sizes and options. The contents of the files are not compared.
+fn finished(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Option<PackReport>, Error> {
+    let bundle = finished_bundle(out)?;
+    // A file of that name that is something else is in the way, which `OutDir` says.
+    let part = PartFile::finished(out).ok().flatten().filter(|_| bundle.is_none());
+    let template = match (&bundle, &part, options.part) {
+        (Some(bundle), _, None) => bundle.manifest().clone(),
+        (None, Some(part), Some(wanted)) if part.part == wanted => part.template(out)?,
+        _ => return Ok(None),
+    };
+    // The temporary folder is beside the bundle, where the run had space to unpack an archive; the
+    // bundle itself is not touched.
+    let beside = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temp = tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .tempdir_in(beside)
+        .or_else(|_| tempfile::tempdir_in(&options.temp_dir))
+        .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
+    let made = |name: &str| template.made.get(name);
+    let report = report_of(&plan, &found, options);
+    let report = match (&bundle, &part) {
+        (Some(bundle), _) => {
+            let manifest = bundle.manifest();
+            PackReport {
+                digest: Some(bundle.digest()),
+                samples: manifest.shards.iter().map(|s| s.samples).sum(),
+                bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
+                shards: manifest.shards.len() as u64,
+                skipped: match made("skipped") {
+                    Some(MadeValue::Number(skipped)) => *skipped,
+                    _ => 0,
+                },
+                already_done: true,
+                ..report
+            }
+        }
+        (None, Some(part)) => PackReport { already_done: true, ..of_part(part, report) },
+        (None, None) => return Ok(None),
+    };
+    if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
+        || template.envelope != options.plan.envelope
+        || (report.skipped > 0 && options.plan.on_error == OnBadInput::Fail)
+        // What was left out may be accepted now.
+        || (report.skipped > 0 && !accepts(&options.plan).is_empty())
+    {
+        return Ok(None);
+    }
+    if let Some(bundle) = bundle {
+        bundle.check_lengths()?;
+    }
+    Ok(Some(report))
+}
+
+fn run(
+    source: &Path,
+    out: &OutDir,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    let source = &open_source(source, &options.plan, &out.state, cancel)?;
+    let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
+    out.keep_plan(&mut plan)?;
+    out.keep_part(options.part)?;
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Read(&report_of(&plan, &found, options)));
+    progress(Progress::Planned(samples, bytes));
+    let run_id = run_id(&plan, &options.plan);
+    let done = out.finished(&run_id, shards.clone(), options.plan.on_error)?;
+    let resumed_shards = done.len() as u64;
+    check_space(out, &plan, shards.clone(), &done)?;
+    if let Source::Datasets(rows) = source
+        && done.len() < shards.len()
+    {
+        rows.unpack_images(&options.plan.source(), cancel)?;
+    }
+    for shard in done.keys().filter_map(|number| plan.shards.get(*number)) {
+        progress(Progress::Packed(shard.samples, shard.bytes));
+    }
+    let fields = fields(&plan);
+    let work = ShardWorkers {
+        source,
+        out,
+        options: &options.plan,
+        jobs: options.jobs,
+        plan: &plan,
+        shards,
+        fields: &fields,
+        pixels: PixelBudget::new(options.plan.max_pixels, options.jobs),
+        packed: &|samples, bytes| progress(Progress::Packed(samples, bytes)),
+        cancel,
+    };
+    let done = work.run(done)?;
+    let template = template(&plan, &options.plan, &found.layout, fields);
+    let before = std::mem::take(&mut found.skipped);
+    if let Some(part) = options.part {
+        let planned =
+            Planned { shards: plan.shards.len() as u64, samples: plan.samples, bytes: plan.bytes };
+        let shards = done.into_iter().map(|(number, done)| PartShard { number, done }).collect();
+        let file = PartFile::new(part, planned, plan.header()?, &template, before, shards);
+        out.publish_part(&file)?;
+        return Ok(of_part(
+            &file,
+            PackReport { resumed_shards, ..report_of(&plan, &found, options) },
+        ));
+    }
+    let gathered = Gathered::new(before, done.into_values());
+    if gathered.shards.is_empty() {
+        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
+        let ignored = format!("; all {n} inputs were left out");
+        let what = "image";
+        let path = source.path().display().to_string();
+        let (others, left_out) = (OtherFiles::Any, gathered.skipped);
+        return Err(Error::NoImages { what, path, ignored, others, left_out });
+    }
+    let manifest = gathered.manifest(template);
+    let digest = out.publish(&manifest, &gathered.skipped)?;
+    Ok(PackReport {
+        digest: Some(digest),
+        samples: manifest.shards.iter().map(|s| s.samples).sum(),
+        bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
+        shards: manifest.shards.len() as u64,
+        skipped: gathered.skipped.len() as u64,
+        resumed_shards,
+        tolerated: gathered.tolerated,
+        misnamed: gathered.misnamed,
+        empty_tiles: gathered.empty_tiles,
+        ..report_of(&plan, &found, options)
+    })
+}
+
+/// Returns the numbers of the shards that this run packs.
+fn part_of(plan: &Plan, options: &PackOptions) -> Range<usize> {
+    let n = plan.shards.len();
+    options.part.map_or(0..n, |part| part.shards(n))
+}
+
+/// Samples of these shards, and bytes of their source files.
+fn planned(plan: &Plan, shards: Range<usize>) -> (u64, u64) {
+    let shards = plan.shards.get(shards).unwrap_or_default().iter();
+    shards.fold((0, 0), |(samples, bytes), s| (samples + s.samples, bytes + s.bytes))
+}
+
+/// Returns the report of a finished part.
+fn of_part(part: &PartFile, report: PackReport) -> PackReport {
+    let (shards, samples, bytes) = part.written();
+    let done = part.shards.iter().map(|shard| shard.done.clone());
+    let Gathered { skipped, tolerated, misnamed, empty_tiles, .. } =
+        Gathered::new(part.skipped.clone(), done);
+    let skipped = skipped.len() as u64;
+    PackReport { shards, samples, bytes, skipped, tolerated, misnamed, empty_tiles, ..report }
+}
+
+/// Scans and plans; sorts and writes in folder `dir`.
+pub(crate) fn make_plan(
+    source: &Source,
+    dir: &Path,
+    options: &PlanOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<(Plan, Scan), Error> {
+    let mut builder = PlanBuilder::new(dir, options)?;
+    let mut table_classes = None;
+    if let Source::Pixels(rows) = source {
+        if !options.fractions.is_empty() && !rows.split_words().is_empty() {
+            let words: Vec<String> = rows.split_words().keys().map(|w| format!("`{w}`")).collect();
+            let text = format!(
+                "splits can come from the source or from fractions, not from both; the source has {}",
+                words.join(", ")
+            );
+            return Err(Error::setting(&["fractions"], text));
+        }
+        table_classes = Some(rows.classes().to_vec());
+        builder.labelled = rows.labelled();
+    }
+    match (source, &options.labels) {
+        (Source::Datasets(rows), Labels::Column(_)) => {
+            table_classes = rows.read_labels(&options.source())?;
+            builder.labelled = table_classes.is_some();
+        }
+        (Source::Folder(_) | Source::Archive(_), Labels::Column(_)) => {
+            let text =
+                "a column of labels can only be given for a table of pixels, or a file of datasets";
+            return Err(Error::setting(&["label_column", "labels"], text));
+        }
+        _ => {}
+    }
+    let mut unpacked = None;
+    if let Labels::Table(tables) = &options.labels {
+        let unpacked =
+            unpacked.insert(Unpacked::new(tables, source, &options.source(), dir, cancel)?);
+        let table = Table::open(&unpacked.options, listed_classes(options.classes.as_ref())?)?;
+        table_classes = Some(table.classes.clone());
+        let folder = |file: &PathBuf| {
+            let in_archive = unpacked.folder(file, source.path());
+            in_archive.unwrap_or_else(|| folder_below(source.path(), file))
+        };
+        let folders = table.files().iter().map(folder).collect();
+        builder.join(table, folders);
+    }
+    let mut n = 0_u64;
+    beside::check(options)?;
+    let mut found = scan(source, &options.layout(), &mut |key, bytes| {
+        n += 1;
+        if n.is_multiple_of(1000) {
+            progress(Progress::Scanned(n));
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+        }
+        builder.look(source, key, bytes)
+    })?;
+    progress(Progress::Scanned(n));
+    builder.join_files(source, cancel, &mut |n| {
+        if n.is_multiple_of(1000) {
+            progress(Progress::Scanned(n));
+        }
+    })?;
+    let has_classes = found.layout.has_labels() && !found.layout.all_have("label");
+    if let (Labels::Table(tables), true) = (&options.labels, has_classes)
+        && !tables.has_no_labels()
+        && !builder.has_table_labels()
+    {
+        let text = "some patterns name the class, and no table has it for the other images";
+        return Err(Error::setting(&["images", "labels"], text));
+    }
+    let classes = match table_classes {
+        Some(mut of_table) if found.layout.has_labels() && builder.has_table_labels() => {
+            if options.classes.is_none() {
+                of_table.extend(found.classes.iter().cloned());
+                of_table.sort();
+                of_table.dedup();
+            }
+            of_table
+        }
+        Some(classes) if !found.layout.has_labels() || !classes.is_empty() => classes,
+        _ => classes(options, &found)?,
+    };
+    let media_types: Vec<String> = found.media_types.iter().map(|m| (*m).to_owned()).collect();
+    let path = dir.join(format!("{TEMP_PREFIX}plan"));
+    builder.files(Beside::open(options, source, &found.layout, dir, cancel)?);
+    let mut plan = builder.finish(&path, &classes, &media_types, &found.layout, cancel)?;
+    found.skipped.append(&mut plan.skipped);
+    Ok((plan, found))
+}
+
+/// The folder below `source` from which a table names images; empty if it is not below. It is that of
+/// the table; the boxes of YOLO in `train/labels/` are those of images in `train/images/`.
+fn folder_below(source: &Path, table: &Path) -> String {
+    let below = || {
+        let (table, source) = (table.canonicalize().ok()?, source.canonicalize().ok()?);
+        let below = table.strip_prefix(&source).ok()?;
+        let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
+        let mut parts = parts?;
+        let labels = parts.iter().rposition(|part| *part == "labels");
+        if let Some(labels) = labels.filter(|_| table.is_dir()) {
+            let mut images = parts.clone();
+            images[labels] = "images";
+            let images = images.join("/");
+            if source.join(&images).is_dir() {
+                return Some(images);
+            }
+        }
+        parts.pop();
+        Some(parts.join("/"))
+    };
+    below().unwrap_or_default()
+}
+
+fn check_space(
+    out: &OutDir,
+    plan: &Plan,
+    shards: Range<usize>,
+    done: &BTreeMap<usize, Done>,
+) -> Result<(), Error> {
+    let (free, needed) = (out.free()?.bytes, still_needed(plan, shards, done));
+    if free < needed {
+        return Err(Error::NoSpace { path: out.shown(), needed, free });
+    }
+    Ok(())
+}
+
+fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
+    let splits = super::report::splits(plan);
+    // Images are decoded if they are stored as pixels.
+    let decodes = plan.recipe != PayloadRecipe::Encoded;
+    let check = match options.plan.check {
+        _ if options.plan.inputs != Inputs::Images => CheckImages::None,
+        CheckImages::Header | CheckImages::None if decodes => CheckImages::Full,
+        check => check,
+    };
+    PackReport {
+        dry_run: false,
+        digest: None,
+        samples: plan.samples,
+        bytes: plan.bytes,
+        shards: plan.shards.len() as u64,
+        warnings: super::report::warnings(plan, &splits, found, &options.plan),
+        stored_split: plan.split_stored.clone(),
+        splits,
+        skipped: found.skipped.len() as u64,
+        unlabelled: plan.unlabelled.n + found.unmatched.n,
+        unused_rows: plan.unused.n,
+        dataset: options.plan.dataset.clone(),
+        lists: options.plan.lists(),
+        images: match options.plan.inputs {
+            Inputs::Pixels { .. } => Vec::new(),
+            _ => found.layout.patterns().iter().map(ToString::to_string).collect(),
+        },
+        label_dataset: match (options.plan.inputs, &options.plan.labels) {
+            (Inputs::Arrays, Labels::Column(LabelColumn::Named(name))) => Some(name.clone()),
+            _ => None,
+        },
+        split_words: found.split_words.clone(),
+        doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),
+        columns: plan.columns.clone(),
+        pixels: found.pixels.clone(),
+        box_classes: {
+            let has = |name: &str| plan.fields.iter().any(|field| field.name.as_str() == name);
+            let are_of_boxes = has(BOXES) && has("box_labels") && !has("labels") && !plan.labelled;
+            if are_of_boxes { plan.classes.clone() } else { Vec::new() }
+        },
+        fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
+        on_image: {
+            let on_image = plan.fields.iter().filter(|field| field.is_on_image());
+            on_image.map(|field| field.name.to_string()).collect()
+        },
+        resampling: Resampling::of_fields(
+            [&plan.recipe.field(&[])].into_iter().chain(&plan.fields),
+        ),
+        axes: plan.recipe.field(&[]).axes.map(String::from),
+        bands: plan.recipe.field(&[]).bands.into_iter().map(|band| band.name).collect(),
+        tolerated: BadInputs::default(),
+        misnamed: BadInputs::default(),
+        empty_tiles: 0,
+        checked: check.name(),
+        part: options.part,
+        already_done: false,
+        ignored: found.ignored.clone(),
+        resumed_shards: 0,
+        seconds: 0.0,
+    }
+}
+
+/// Returns the fields that every sample of a plan has.
+pub(crate) fn fields(plan: &Plan) -> Vec<Field> {
+    let image = plan.recipe.field(&plan.media_types);
+    let label = plan.labelled.then(Field::label);
+    [image].into_iter().chain(label).chain(plan.fields.iter().cloned()).collect()
+}
+
+/// The manifest, but for what becomes known when all shards are written.
+fn template(plan: &Plan, options: &PlanOptions, layout: &Layout, fields: Vec<Field>) -> Manifest {
+    // Larger numbers are not the same in every reader of JSON.
+    let number = |n: u64| {
+        if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
+    };
+    let text = |t: &str| MadeValue::Text(t.to_owned());
+    let mut made = BTreeMap::from([
+        ("plan".to_owned(), text(&plan.digest.to_string())),
+        ("order".to_owned(), text(options.order.name())),
+        ("seed".to_owned(), number(options.seed)),
+        ("shard_bytes".to_owned(), MadeValue::Number(options.shard_bytes)),
+        ("check".to_owned(), text(options.check.name())),
+    ]);
+    for (i, pattern) in layout.telling().enumerate() {
+        let name = if i == 0 { "images".to_owned() } else { format!("images_{}", i + 1) };
+        made.insert(name, text(pattern));
+    }
+    if !options.fractions.is_empty() {
+        made.insert("split".to_owned(), text(&options.fractions_text()));
+        if options.fractions_by == FractionsBy::Exact {
+            made.insert("split_by".to_owned(), text("exact"));
+        }
+        if let Some(group) = &options.group {
+            made.insert("group".to_owned(), text(group.name()));
+        }
+    }
+    if let Some(colours) = &options.mask_colours {
+        made.insert("mask_colours".to_owned(), text(&colours.note()));
+    }
+    plan.recipe.note(&mut made);
+    Manifest {
+        envelope: options.envelope,
+        payload: plan.recipe.payload(),
+        fields,
+        classes: plan.classes.clone(),
+        made,
+        about: options.about.clone(),
+        statistics: None,
+        shards: Vec::new(),
+    }
+}

@@ -1,0 +1,684 @@
+//! Finds the file that belongs to each image, and the field that all of them form.
+
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Axes, Dtype, Field, FieldName, GridSize, Nodata, media_type_of_extension};
+use gular_codec::tiff::Pages;
+use gular_codec::{DecodeOptions, Decoder, Limits};
+use serde_json::Value;
+
+use super::colours::MaskColours;
+use super::make::{Make, other_size, unlike};
+use crate::facts::{
+    BAND, BadInput, DATE, Doubt, Error, Fault, Names, Remedy, Start, array, stem_and_extension,
+};
+use crate::layout::{Found, Layout, Placed, Stems};
+use crate::plan::{Align, PayloadOptions, PayloadRecipe, PlanOptions};
+use crate::source::{FieldFiles, Inputs, Source, array_start, picture_start};
+
+/// The masks whose values are looked at when the plan is made, and the values that are told apart.
+const MOST_LOOKED: usize = 4;
+const MOST_VALUES: usize = 8;
+
+/// The fields whose values are files, while the plan is made.
+#[derive(Debug, Default)]
+pub(crate) struct Beside<'a> {
+    fields: Vec<Finding>,
+    /// The images.
+    images: Option<&'a Source>,
+    limits: Limits,
+}
+
+/// Returns columns and rows of an image, if they are known.
+type Size<'a> = &'a dyn Fn() -> Option<(u32, u32)>;
+
+/// One field whose files are being found.
+#[derive(Debug)]
+struct Finding {
+    name: FieldName,
+    source: Source,
+    stems: Stems,
+    /// Whether a mask becomes pixels of one shape, like its image.
+    pixels: bool,
+    /// Whether TIFF files become numbers, like images.
+    arrays: bool,
+    /// What the user says about the axes of arrays.
+    axes: Option<Option<Axes>>,
+    /// Why pictures are not on the pixels of the image, whatever their size.
+    apart: Option<&'static str>,
+    /// Whether a mask is brought to the grid of its image.
+    resample: bool,
+    /// The classes of a mask whose pixels are colours.
+    colours: Option<MaskColours>,
+    /// Columns and rows of tiles.
+    tile: Option<u32>,
+    limits: Limits,
+    pages: Pages,
+    /// The last scene and its file: tiles of one scene follow each other.
+    last: Option<(String, Found)>,
+    seen: Seen,
+}
+
+/// Ratios of width and height that differ by less are the same: resized sizes are rounded.
+const SAME_RATIO: f64 = 0.02;
+
+/// The properties that the files of a field share.
+#[derive(Debug, Default)]
+struct Seen {
+    media_types: BTreeSet<&'static str>,
+    /// Type and shape of the first array, and its image.
+    array: Option<(Dtype, Vec<u64>, String)>,
+    /// The first file that is not an array.
+    file: Option<String>,
+    /// The axes of the values, if they are known.
+    axes: Option<Axes>,
+    /// The first file whose values are on the pixels of its image.
+    on_image: Option<String>,
+    /// The first image that has another size than its file, and what is wrong.
+    unlike: Option<(String, String)>,
+    /// The value that means "not measured" in all arrays, and the first one that says so.
+    nodata: Option<(Option<Nodata>, String)>,
+    /// Whether a mask has 16-bit values.
+    wide: bool,
+    /// The values of the first masks, if these are few.
+    values: BTreeSet<u16>,
+    n_looked: usize,
+    used: u64,
+    /// Whether a JPEG decoder makes the numbers of a file.
+    jpeg: bool,
+}
+
+/// A field whose files are known.
+#[derive(Debug)]
+pub(crate) struct FilesOf {
+    pub(crate) field: Field,
+    pub(crate) source: Source,
+    pub(crate) make: Make,
+    /// The classes of a mask whose pixels are colours.
+    pub(crate) colours: Option<MaskColours>,
+    /// A file that has the size of its image, where those of all files are compared.
+    pub(crate) like: Option<String>,
+    /// The number of files that belong to no image.
+    pub(crate) unused: u64,
+}
+
+impl<'a> Beside<'a> {
+    /// Lists the files of every field; a compressed tar is unpacked in folder `temp`.
+    pub(crate) fn open(
+        options: &PlanOptions,
+        images: &'a Source,
+        layout: &Layout,
+        temp: &Path,
+        cancel: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let open = |of: &FieldFiles| {
+            let path = of.files.as_deref().unwrap_or(images.path());
+            let source = Source::open(path, &options.source(), Some(temp), cancel)?;
+            let name = &of.name;
+            let stems = Stems::list(&source, of, layout)?;
+            let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
+            let name = name.clone();
+            let arrays = options.inputs == Inputs::Arrays;
+            let axes = options.axes.get(&name).cloned();
+            let is_resized = match options.payload {
+                PayloadOptions::Encoded => false,
+                PayloadOptions::Reencoded(reencode) => reencode.max_side.is_some(),
+                PayloadOptions::Raw(_) => true,
+            };
+            let apart = match options.inputs {
+                Inputs::Bytes => Some("and no images are packed"),
+                _ => is_resized.then_some("which is not resized with its image"),
+            };
+            // Masks in colours are compared, as other files are.
+            let of_classes = is_mask(&name) && options.mask_colours.is_none();
+            let resample = arrays && of_classes && options.align == Align::Resample;
+            let colours = options.mask_colours.clone().filter(|_| is_mask(&name));
+            let tile = options.tile.map(|tile| tile.size);
+            let limits = Limits { max_pixels: options.max_pixels };
+            let (pages, last, seen) = (options.pages, None, Seen::default());
+            Ok(Finding {
+                name,
+                source,
+                stems,
+                pixels,
+                arrays,
+                axes,
+                apart,
+                resample,
+                colours,
+                tile,
+                limits,
+                pages,
+                last,
+                seen,
+            })
+        };
+        let fields: Result<_, Error> = options.fields.iter().map(open).collect();
+        let limits = Limits { max_pixels: options.max_pixels };
+        Ok(Self { fields: fields?, images: Some(images), limits })
+    }
+
+    /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
+    /// images does not depend on the folder's, so the first one is always the same.
+    pub(crate) fn planned(
+        &mut self,
+        key: &str,
+        placed: &Placed<'_>,
+        recipe: &PayloadRecipe,
+    ) -> Result<(Vec<Value>, u64), Fault> {
+        let mut all = 0_u64;
+        let mut values = Vec::with_capacity(self.fields.len());
+        let (images, limits, known) = (self.images, self.limits, OnceCell::new());
+        let find = || images.and_then(|images| recipe.size_of(images, key, &limits));
+        let size = || *known.get_or_init(find);
+        for field in &mut self.fields {
+            let Found { path, bytes } = field.find(key, placed, &size)?;
+            all = all.saturating_add(bytes);
+            values.push(Value::Array(vec![bytes.into(), path.into()]));
+        }
+        Ok((values, all))
+    }
+
+    /// Compares the size of the image `key` with the one that its annotations are of. Where only the
+    /// scale differs, boxes still fit, and the image is noted in `resized`.
+    pub(crate) fn check_size(
+        &self,
+        key: &str,
+        annotated: (u32, u32),
+        resized: &mut Names,
+    ) -> Result<(), Fault> {
+        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
+        let size = start.map(|(header, _)| header.upright_size());
+        let Some(size) = size.filter(|size| *size != annotated) else { return Ok(()) };
+        let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
+        if (ratio(size) / ratio(annotated) - 1.0).abs() < SAME_RATIO {
+            resized.push(key);
+            return Ok(());
+        }
+        let ((w, h), (width, height)) = (size, annotated);
+        Err(Fault::new(
+            format!(
+                "it has {w} x {h} pixels, and its boxes are of an image with {width} x {height}"
+            ),
+            Some("correct the annotations; turned images must be upright in the file"),
+        ))
+    }
+
+    /// Whether a JPEG decoder makes the numbers of any field.
+    pub(crate) fn has_jpeg(&self) -> bool {
+        self.fields.iter().any(|field| field.seen.jpeg)
+    }
+
+    /// The first files that have not the size of their images, of fields where others have.
+    pub(crate) fn unlike(&self) -> Vec<BadInput> {
+        let of = |field: &Finding| {
+            let (like, (key, reason)) =
+                field.seen.on_image.as_ref().zip(field.seen.unlike.as_ref())?;
+            let fault = Fault::new(unlike(reason, like), None);
+            Some(Fault { remedy: Remedy::NotOnImage, ..fault }.at(key.clone()))
+        };
+        self.fields.iter().filter_map(of).collect()
+    }
+
+    /// What the user should know of the values of masks.
+    pub(crate) fn doubts(&self) -> Option<Doubt> {
+        let is_binary = |field: &&Finding| field.seen.values.iter().eq(&[0, u16::from(u8::MAX)]);
+        self.fields.iter().find(is_binary).map(|_| {
+            let text = "the first masks have only the values 0 and 255, and loaders fill what is beyond an image with 255, which losses ignore: a table of colours with `0,0,0` and `255,255,255` makes the classes 0 and 1 of them";
+            Doubt::new(text.to_owned(), Vec::new())
+        })
+    }
+
+    /// The fields, now that all their files are known.
+    pub(crate) fn finish(self, recipe: &PayloadRecipe) -> Vec<FilesOf> {
+        self.fields.into_iter().map(|finding| finding.finish(recipe)).collect()
+    }
+}
+
+fn is_mask(name: &FieldName) -> bool {
+    name.as_str() == "mask"
+}
+
+/// Checks that axes are given only where they can be read in another way.
+fn check_axes(options: &PlanOptions) -> Result<(), Error> {
+    let fail = |text: String| Err(Error::setting(&["axes"], text));
+    for (name, axes) in &options.axes {
+        if *name == FieldName::image() {
+            match (options.inputs, axes) {
+                (Inputs::Arrays | Inputs::Pixels { .. }, Some(_)) => {}
+                (_, None) => return fail("the image is always on its own pixels".to_owned()),
+                (Inputs::Images, Some(axes)) => {
+                    return fail(format!(
+                        "the axes `{axes}` were given for the images, but these are pictures, whose axes are known"
+                    ));
+                }
+                (Inputs::Bytes, Some(axes)) => {
+                    return fail(format!(
+                        "the axes `{axes}` were given, but the files are packed as bytes, which have no axes"
+                    ));
+                }
+            }
+        } else if !options.fields.iter().any(|of| of.name == *name) {
+            let fields = options.fields.iter().map(|of| format!("`{}`", of.name));
+            let those = match fields.collect::<Vec<_>>().as_slice() {
+                [] => "no field has files of its own".to_owned(),
+                of => format!("the fields with files of their own are {}", of.join(", ")),
+            };
+            return fail(format!("axes were given for the field `{name}`, but {those}"));
+        } else if is_mask(name) {
+            return fail(
+                "axes were given for the field `mask`, which always has the axes `yx`, on the pixels of its image".to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the fields of files go with the other options.
+pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
+    let fail = |names, text: String| Err(Error::setting(names, text));
+    check_axes(options)?;
+    if options.mask_colours.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
+        let text = "a table of colours was given, but no masks".to_owned();
+        return fail(&["mask_colours", "mask"], text);
+    }
+    for (i, FieldFiles { name, pattern, .. }) in options.fields.iter().enumerate() {
+        let name = name.as_str();
+        let of_axis = |axis: &&&str| pattern.as_ref().is_some_and(|of| of.has(axis));
+        if let Some(axis) = [BAND, DATE].iter().find(of_axis).filter(|_| options.joins_files()) {
+            return fail(
+                &["mask", "field"],
+                format!(
+                    "the pattern of field `{name}` has `{{{axis}}}`, but a sample has one file of a field, whatever its bands and dates: write out which one"
+                ),
+            );
+        }
+        if matches!(name, "image" | "label" | "labels" | "data") {
+            return fail(&["field"], format!("a field cannot be called `{name}`"));
+        }
+        if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
+            return fail(&["field"], format!("two fields are called `{name}`"));
+        }
+        if matches!(name, "image_crs" | "image_transform") {
+            return fail(
+                &["field"],
+                format!(
+                    "field `{name}` is made from the tiles themselves, and cannot come from files"
+                ),
+            );
+        }
+        if name == "mask" && options.inputs == Inputs::Bytes {
+            return fail(
+                &["mask", "inputs"],
+                "masks can only be packed with images, and no images are packed".to_owned(),
+            );
+        }
+        if let PayloadOptions::Reencoded(reencode) = options.payload
+            && name == "mask"
+            && reencode.max_side.is_some()
+        {
+            let text = "masks cannot be packed with images that are made smaller, since a mask would keep its size; the payload `raw` resizes both";
+            return fail(&["mask", "max_side"], text.to_owned());
+        }
+    }
+    Ok(())
+}
+
+impl Finding {
+    /// Finds the file of the image `key`, whose columns and rows `size` returns.
+    fn find(&mut self, key: &str, placed: &Placed<'_>, size: Size<'_>) -> Result<Found, Fault> {
+        if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
+            return Ok(found.clone());
+        }
+        let name = &self.name;
+        let mut found = self.stems.find(key, placed);
+        if found.len() > 1 {
+            let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
+            let reason = format!("several files match it as its `{name}`: {}", paths.join(", "));
+            return Err(Fault::new(reason, Some("keep one of them")));
+        }
+        let Some(found) = found.pop() else {
+            let reason = format!(
+                "`{}` has no file {} for the field `{name}`",
+                self.source.path().display(),
+                self.stems.wanted(key, placed)
+            );
+            return Err(Fault::new(reason, Some("add the file")));
+        };
+        self.look(key, &found, size)?;
+        self.seen.used += 1;
+        if self.tile.is_some() {
+            self.last = Some((key.to_owned(), found.clone()));
+        }
+        Ok(found)
+    }
+
+    /// Finds what a file is and whether it goes with those before.
+    fn look(&mut self, key: &str, found: &Found, size: Size<'_>) -> Result<(), Fault> {
+        let Found { path, bytes } = found;
+        let name = &self.name.clone();
+        let extension = stem_and_extension(path).1.to_ascii_lowercase();
+        let fault = |reason: String, hint| Err(Fault::new(reason, hint));
+        let is_array = match extension.as_str() {
+            "npy" => true,
+            _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
+            _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
+                self.arrays || is_mask(name)
+            }
+            _ => false,
+        };
+        if is_array {
+            let named = |fault: Fault| Fault {
+                reason: format!("`{name}` is `{path}`: {}", fault.reason),
+                ..fault
+            };
+            let start = array_start(&self.source, path, *bytes, &self.limits, self.pages);
+            let start = start.map_err(named)?;
+            let Start { dtype, mut shape, is_jpeg, axes, geo } = start;
+            if is_mask(name) && is_jpeg {
+                let reason =
+                    format!("the mask `{path}` is compressed by JPEG, which changes its values");
+                return fault(reason, Some("save it as TIFF with deflate"));
+            }
+            self.seen.jpeg |= is_jpeg;
+            if let Some(other) = &self.seen.file {
+                let reason =
+                    format!("its `{name}`, `{path}`, is an array, but that of `{other}` is not");
+                return fault(reason, Some("use files of one kind for a field"));
+            }
+            let colours = self.colours.is_some() && dtype == Dtype::U8;
+            if is_mask(name) && shape.get(2) == Some(if colours { &3 } else { &1 }) {
+                shape.truncate(2);
+            }
+            if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
+                let remedy = match (dtype, shape.get(2)) {
+                    (Dtype::U8, Some(3)) => Remedy::NameColours,
+                    _ => Remedy::Repair,
+                };
+                let reason = format!("the mask `{path}` is {dtype:?} of shape {shape:?}");
+                let hint = match self.colours {
+                    None => {
+                        "masks must hold integers, with the shape [height, width]; pack those of several bands as a field of another name, which moves with the image, too"
+                    }
+                    Some(_) => "masks in colour must be U8, with the shape [height, width, 3]",
+                };
+                return Err(Fault { remedy, ..Fault::new(reason, Some(hint)) });
+            }
+            if let (Some(side), [height, width, ..]) = (self.tile, shape.as_mut_slice()) {
+                if extension == "npy" {
+                    let reason = format!(
+                        "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
+                    );
+                    return fault(reason, Some("save it as TIFF"));
+                }
+                (*height, *width) = (side.into(), side.into());
+            }
+            let (d, s, first) =
+                self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
+            // A mask that becomes pixels, or is brought to the grid of its image, gets one shape.
+            if *d != dtype || (*s != shape && !self.pixels && !self.resample) {
+                let reason = format!(
+                    "its `{name}`, `{path}`, is {dtype:?} of shape {shape:?}, but that of `{first}` is {d:?} of shape {s:?}"
+                );
+                return fault(reason, Some("all values of a field need the same type and shape"));
+            }
+            self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
+            return self.place((key, path), &shape, axes, size);
+        }
+        if self.tile.is_some() {
+            let reason = format!(
+                "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
+            );
+            return fault(reason, Some("save it as TIFF"));
+        }
+        if let Some((.., other)) = &self.seen.array {
+            let reason =
+                format!("its `{name}`, `{path}`, is not an array, but that of `{other}` is");
+            return fault(reason, Some("use files of one kind for a field"));
+        }
+        if self.colours.is_some() {
+            self.seen.file.get_or_insert_with(|| key.to_owned());
+            self.seen.media_types.insert("image/png");
+            return Ok(());
+        }
+        if is_mask(name) {
+            let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
+            if !gular_codec::holds_values(&start) {
+                let reason =
+                    format!("the mask `{path}` is not a PNG with one channel or with a palette");
+                if gular_codec::Further::sniff(&start).is_some() {
+                    return fault(reason, Some("convert it to PNG, with the same values"));
+                }
+                return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
+            }
+            self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
+            if self.seen.n_looked < MOST_LOOKED && self.seen.values.len() < MOST_VALUES {
+                self.look_at_values(path, *bytes);
+            }
+        }
+        let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
+        // The files of a field of texts need not be opened.
+        if self.seen.file.is_none() || self.axes.is_some() || media_type.starts_with("image/") {
+            self.picture((key, path), size)?;
+        }
+        self.seen.file.get_or_insert_with(|| key.to_owned());
+        self.seen.media_types.insert(media_type);
+        Ok(())
+    }
+
+    /// Records the values of a mask; what cannot be read is named when it is packed.
+    fn look_at_values(&mut self, path: &str, bytes: u64) {
+        self.seen.n_looked += 1;
+        let Ok((file, _)) = self.source.read(path, bytes, Vec::new()) else { return };
+        let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
+        if let Ok((_, values)) = Decoder::new(options).decode_values(&file) {
+            let mut values: Vec<u16> = values;
+            values.sort_unstable();
+            values.dedup();
+            self.seen.values.extend(values.into_iter().take(MOST_VALUES));
+        }
+    }
+
+    /// Checks that all arrays have the same value that means "not measured". NaN means it in any
+    /// case, so an array that does not say so is like one that does.
+    fn same_nodata(&mut self, path: &str, found: Option<Nodata>) -> Result<(), Fault> {
+        let is_nan =
+            |nodata: &Option<Nodata>| nodata.as_ref().is_none_or(|nodata| nodata.value().is_nan());
+        match &mut self.seen.nodata {
+            None => self.seen.nodata = Some((found, path.to_owned())),
+            Some((known, _)) if *known == found => {}
+            Some((known, _)) if is_nan(known) && is_nan(&found) => {
+                *known = known.take().or(found);
+            }
+            Some((known, first)) => {
+                let text = |nodata: &Option<Nodata>| match nodata {
+                    Some(nodata) => format!("the nodata value {}", nodata.as_str()),
+                    None => "no nodata value".to_owned(),
+                };
+                let (name, found, known) = (&self.name, text(&found), text(known));
+                let reason =
+                    format!("its `{name}`, `{path}`, has {found}, but `{first}` has {known}");
+                return Err(Fault::new(
+                    reason,
+                    Some("save all files of a field with the same nodata value"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds what the axes of arrays of `shape` mean, and whether their values are on the pixels of
+    /// the image. This is looked for until it is true of one; the others are compared with their
+    /// images when they are packed. `of_format` are the axes that the format of the file gives.
+    fn place(
+        &mut self,
+        (key, path): (&str, &str),
+        shape: &[u64],
+        of_format: Option<Axes>,
+        size: Size<'_>,
+    ) -> Result<(), Fault> {
+        if is_mask(&self.name) || self.seen.on_image.is_some() {
+            return Ok(());
+        }
+        let name = &self.name;
+        let fault = |reason: String| Fault { remedy: Remedy::NameAxes, ..Fault::new(reason, None) };
+        let is_of_format = of_format.is_some();
+        let readings = match (&self.axes, of_format) {
+            (Some(None), _) => return Ok(()),
+            (Some(Some(axes)), None) if axes.n() == shape.len() => vec![axes.clone()],
+            (Some(Some(axes)), of_format) if of_format.as_ref() != Some(axes) => {
+                return Err(fault(format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}{}, not the axes `{axes}`",
+                    of_format.map_or_else(String::new, |axes| format!(" and the axes `{axes}`"))
+                )));
+            }
+            (_, Some(axes)) => vec![axes],
+            (_, None) => {
+                let all = [Axes::yx(), Axes::yxc(), Axes::cyx()].into_iter();
+                all.filter(|axes| axes.n() == shape.len()).collect()
+            }
+        };
+        let is_given = matches!(self.axes, Some(Some(_)));
+        if let ([axes], true) = (readings.as_slice(), is_given || is_of_format) {
+            self.seen.axes = Some(axes.clone());
+        }
+        let grids = readings.iter().filter_map(|axes| Some((axes, axes.grid(shape)?)));
+        let grids: Vec<(&Axes, GridSize)> = grids.collect();
+        let image = if grids.is_empty() || self.tile.is_some() { None } else { size() };
+        let is_on = |grid: &GridSize| match image {
+            Some((width, height)) => (grid.width, grid.height) == (width.into(), height.into()),
+            None => self.tile.is_some(),
+        };
+        let mut fitting = grids.iter().filter(|(_, grid)| is_on(grid));
+        match (fitting.next(), fitting.next(), image) {
+            (Some(_), Some(_), _) => {
+                return Err(fault(format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}, which can be read in two ways"
+                )));
+            }
+            (Some((axes, _)), None, _) => {
+                self.seen.axes = Some((*axes).clone());
+                self.seen.on_image = Some(path.to_owned());
+            }
+            (None, _, Some((width, height))) => {
+                let reason = format!(
+                    "its `{name}`, `{path}`, has the shape {shape:?}, but its image has {width} x {height} pixels"
+                );
+                self.unlike(key, reason)?;
+            }
+            (None, _, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Records a file that has not the size of its image, which is a fault if the axes are given.
+    fn unlike(&mut self, key: &str, reason: String) -> Result<(), Fault> {
+        if matches!(self.axes, Some(Some(_))) {
+            return Err(Fault { remedy: Remedy::NotOnImage, ..Fault::new(reason, None) });
+        }
+        self.seen.unlike.get_or_insert_with(|| (key.to_owned(), reason));
+        Ok(())
+    }
+
+    /// Finds whether pictures are on the pixels of the image. This is looked for until it is true of
+    /// one; the others are compared with their images when they are packed.
+    fn picture(&mut self, (key, path): (&str, &str), size: Size<'_>) -> Result<(), Fault> {
+        let given = match &self.axes {
+            Some(None) => return Ok(()),
+            Some(Some(axes)) => Some(axes),
+            None => None,
+        };
+        if self.seen.on_image.is_some() {
+            return Ok(());
+        }
+        let name = &self.name;
+        let fault = |remedy, reason: String| Fault { remedy, ..Fault::new(reason, None) };
+        let Some((header, start)) = picture_start(&self.source, path, &self.limits) else {
+            let Some(axes) = given else { return Ok(()) };
+            return Err(fault(
+                Remedy::NameAxes,
+                format!(
+                    "its `{name}`, `{path}`, is neither an array nor a picture, so it has no axes `{axes}`"
+                ),
+            ));
+        };
+        let (own, known) = match gular_codec::holds_values(&start) {
+            true => (Axes::yx(), "`yx` or `yxc`"),
+            false => (Axes::yxc(), "`yxc`"),
+        };
+        if let Some(axes) = given.filter(|axes| **axes != own && **axes != Axes::yxc()) {
+            return Err(fault(
+                Remedy::NameAxes,
+                format!("its `{name}`, `{path}`, is a picture with the axes {known}, not `{axes}`"),
+            ));
+        }
+        if let (Some(axes), Some(reason)) = (given, self.apart) {
+            return Err(fault(
+                Remedy::NotOnImage,
+                format!(
+                    "the axes `{axes}` were given for `{name}`, but `{path}` is a picture, {reason}"
+                ),
+            ));
+        }
+        let Some(image) = size() else { return Ok(()) };
+        if image == header.upright_size() {
+            self.seen.axes = Some(given.cloned().unwrap_or(own));
+            self.seen.on_image = Some(path.to_owned());
+            return Ok(());
+        }
+        let reason = other_size(header.upright_size(), image);
+        self.unlike(key, format!("its `{name}`, `{path}`: {reason}"))
+    }
+
+    fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
+        let Self { name, source, stems, seen, tile, resample, colours, .. } = self;
+        let unused = stems.len().saturating_sub(seen.used);
+        let mask = is_mask(&name);
+        let on_image = seen.on_image.is_some();
+        let grid = on_image.then(FieldName::image);
+        let axes = seen.axes.filter(|_| !mask);
+        let nodata = seen.nodata.and_then(|(nodata, _)| nodata);
+        let fixed = |name, dtype, shape| Field { nodata, ..Field::fixed(name, dtype, shape) };
+        let (field, make) = match (recipe, seen.array) {
+            (PayloadRecipe::Raw { width, height, fit, .. }, array) if mask => {
+                let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
+                let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
+                let shape = vec![u64::from(*height), u64::from(*width)];
+                let make = Make::Fitted { dtype, to: (*width, *height), fit: *fit };
+                (fixed(name, dtype, shape), make)
+            }
+            (_, Some((dtype, shape, _))) if resample => {
+                let size = recipe.size().map(|(width, height)| vec![height.into(), width.into()]);
+                let make = Make::Resampled { dtype, tile };
+                (fixed(name, dtype, size.unwrap_or(shape)), make)
+            }
+            (_, Some((dtype, shape, _))) => {
+                let on_image = on_image || mask;
+                let make = match tile {
+                    Some(side) => Make::Window { dtype, side, mask },
+                    None => {
+                        Make::Array { dtype, shape: shape.clone(), axes: axes.clone(), on_image }
+                    }
+                };
+                (Field { axes, grid, ..fixed(name, dtype, shape) }, make)
+            }
+            (_, None) => {
+                let media_types = seen.media_types.into_iter().map(str::to_owned).collect();
+                let make = match &axes {
+                    _ if mask => Make::Mask,
+                    Some(axes) if on_image => Make::Picture { one_channel: *axes == Axes::yx() },
+                    _ => Make::Bytes,
+                };
+                (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
+            }
+        };
+        FilesOf { field, source, make, colours, like: seen.on_image, unused }
+    }
+}
+
+fn unreadable(path: &str, error: &std::io::Error) -> Fault {
+    Fault::new(format!("`{path}` cannot be read: {error}"), None)
+}

@@ -1,0 +1,229 @@
+//! Hugging Face's imagefolder: images, and a table of a fixed name that says more about them.
+//!
+//! ```text
+//! metadata.csv           file_name,text      beside the images, or in the folder above them; or
+//! train/metadata.jsonl   {"file_name": …}    one per split
+//! ```
+//!
+//! Other columns are fields; only a column with a name of labels is the class. Source:
+//! <https://huggingface.co/docs/datasets/image_dataset#imagefolder>.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::facts::{Doubt, Error, LayoutError, WayToRead, literal, named};
+use crate::layout::{Cell, Folders, Labels, TableOptions, Tables, one_folder, recognise};
+use crate::plan::PlanOptions;
+use crate::source::{Inputs, LabelColumn, Source, find_label, hidden, picture_names};
+
+/// The names of such tables.
+const NAMES: [&str; 3] = ["metadata.csv", "metadata.jsonl", "metadata.parquet"];
+/// The column of file names, and the end of the names of columns with further files.
+const KEY: &str = "file_name";
+const FURTHER: &str = "_file_name";
+/// Most folders, and folders in folders, in which a table is looked for.
+const MOST_FOLDERS: usize = 64;
+const TITLE: &str = "Hugging Face's imagefolder with metadata";
+
+/// The options of such a folder, if `source` is one and the caller says nothing about it.
+pub(crate) fn of_imagefolder(
+    source: &Path,
+    options: &PlanOptions,
+) -> Result<Option<PlanOptions>, Error> {
+    let is_open = options.images.is_empty()
+        && options.labels == Labels::Path
+        && options.fields.is_empty()
+        && options.inputs == Inputs::Images;
+    if !is_open || !source.is_dir() {
+        return Ok(None);
+    }
+    let files = tables_in(source);
+    let Some(first) = files.first() else { return Ok(None) };
+    let head = Head::read(first)?;
+    if let Some(doubt) = head.further(source, first) {
+        return Err(LayoutError::from(doubt).into());
+    }
+    if !head.columns.iter().any(|column| column == KEY) {
+        return Ok(None);
+    }
+    let further = further_tables(source, &files)?;
+    if !further.is_empty() {
+        return Err(LayoutError::from(tables_in_tables(&files, &further, &head.columns)).into());
+    }
+    if let Some(patterns) = classes(source, options)? {
+        return Err(LayoutError::from(folders_and_table(&patterns, &files)).into());
+    }
+    let label = match find_label(&head.columns) {
+        Some(_) => LabelColumn::Find,
+        None => LabelColumn::None,
+    };
+    let table = TableOptions { files, key: Some(KEY.to_owned()), label, ..TableOptions::default() };
+    let dataset = Some(TITLE.to_owned());
+    Ok(Some(PlanOptions { labels: Labels::Table(table), dataset, ..options.clone() }))
+}
+
+/// The tables: the one of `source`, or those in folders in it.
+fn tables_in(source: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![source.to_owned()];
+    for _ in 0..3 {
+        let found = folders.iter().flat_map(|folder| NAMES.map(|name| folder.join(name)));
+        let found: Vec<PathBuf> = found.filter(|path| path.is_file()).collect();
+        if !found.is_empty() {
+            // With two tables in one folder, nobody knows which one counts.
+            let n = found.iter().filter_map(|path| path.parent()).collect::<Vec<_>>();
+            let are_apart = n.windows(2).all(|pair| pair[0] != pair[1]);
+            return if are_apart { found } else { Vec::new() };
+        }
+        let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten();
+        let below = entries.map(|entry| entry.path()).filter(|path| {
+            path.is_dir() && !hidden(&path.file_name().unwrap_or_default().to_string_lossy())
+        });
+        folders = below.take(MOST_FOLDERS + 1).collect();
+        folders.sort();
+        if folders.len() > MOST_FOLDERS {
+            break;
+        }
+    }
+    Vec::new()
+}
+
+/// Other tables of images, in folders further down than `tables`.
+fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    Source::Folder(source.to_owned()).files(&mut |name, _| {
+        let own = name.rsplit('/').next().unwrap_or(name);
+        let path = source.join(name);
+        if NAMES.contains(&own) && !tables.contains(&path) {
+            found.push(path);
+        }
+        Ok(())
+    })?;
+    // What cannot be read may be one.
+    found.retain(|path| {
+        Head::read(path).map_or(true, |head| head.columns.iter().any(|column| column == KEY))
+    });
+    found.sort();
+    Ok(found)
+}
+
+/// Each image has the table of the nearest folder above it, so that some rows may count for nothing.
+fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String]) -> Doubt {
+    let shown = |path: &PathBuf| path.display().to_string();
+    let upper: Vec<String> = tables.iter().map(shown).collect();
+    let all: Vec<String> = upper.iter().cloned().chain(further.iter().map(shown)).collect();
+    let text = format!("tables of images are in folders of several levels: {}", named(all.iter()));
+    let of = |when: &str, tables: Vec<String>| WayToRead {
+        tables: Some(tables),
+        label_column: find_label(columns).is_none().then(|| "none".to_owned()),
+        ..WayToRead::new(when, &[])
+    };
+    let ways = vec![
+        of("to take all of them, if no image is in two", all),
+        of("to take the upper ones", upper),
+    ];
+    Doubt::new(text, ways)
+}
+
+/// The patterns of the images, if folders look like classes.
+fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
+    let source = Source::Folder(source.to_owned());
+    let mut folders = Folders::new(one_folder(&source, options.inputs)?);
+    picture_names(&source, &mut |name| folders.add(name))?;
+    let found = recognise(&folders, true).ok().filter(|found| found.classes.len() > 1);
+    Ok(found.map(|found| found.patterns))
+}
+
+/// Both folders and a table may say the classes.
+fn folders_and_table(patterns: &[String], files: &[PathBuf]) -> Doubt {
+    let tables: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    let text = format!("images are in class folders, and `{}` is about them, too", tables[0]);
+    let by_table = WayToRead {
+        tables: Some(tables.clone()),
+        ..WayToRead::new("to take the table, as Hugging Face does", &[])
+    };
+    let both = WayToRead {
+        tables: Some(tables),
+        label_column: Some("none".to_owned()),
+        ..WayToRead::new("to take classes from folders and fields from the table", &patterns)
+    };
+    let by_folder = WayToRead::new("to take the folders alone", &patterns);
+    Doubt::new(text, vec![by_table, both, by_folder])
+}
+
+/// The columns of a table, and the cells of its first row.
+struct Head {
+    columns: Vec<String>,
+    cells: Vec<Cell>,
+}
+
+impl Head {
+    fn read(file: &Path) -> Result<Self, Error> {
+        let mut head = Self { columns: Vec::new(), cells: Vec::new() };
+        Tables::new(&BTreeMap::new()).read_plain(file, &mut |_, columns, cells| {
+            if head.columns.is_empty() {
+                (head.columns, head.cells) = (columns.to_vec(), cells.to_vec());
+            }
+            Ok(())
+        })?;
+        Ok(head)
+    }
+
+    /// Refuses a second column of files: where these are, a pattern says.
+    fn further(&self, source: &Path, file: &Path) -> Option<Doubt> {
+        let named = |column: &&String| column.as_str() == KEY || column.ends_with(FURTHER);
+        let mut named: Vec<&String> = self.columns.iter().filter(named).collect();
+        named.sort_by_key(|column| column.as_str() != KEY);
+        let (image, others) = named.split_first().filter(|(_, others)| !others.is_empty())?;
+        let below = file.parent().and_then(|folder| folder.strip_prefix(source).ok());
+        let below = below.map(|path| path.display().to_string()).unwrap_or_default();
+        let below = if below.is_empty() { below } else { format!("{below}/") };
+        let path = |column: &str| {
+            let at = self.columns.iter().position(|known| known == column)?;
+            Some(format!("{below}{}", self.cells.get(at)?.word()?))
+        };
+        let text = format!(
+            "`{}` names several files of each image, in the columns {}; patterns say where they are",
+            file.display(),
+            crate::facts::named(named.iter().map(|column| column.as_str()))
+        );
+        let first = path(image)?;
+        let fields = others.iter().filter_map(|column| {
+            let name = column.strip_suffix(FURTHER)?.to_lowercase();
+            Some((name, pattern(&path(column)?, &first)?))
+        });
+        let way = WayToRead {
+            files: fields.collect(),
+            ..WayToRead::new(
+                "if they have the same names in each row",
+                &[&pattern(&first, &first)?],
+            )
+        };
+        Some(Doubt::new(text, vec![way]))
+    }
+}
+
+/// The pattern of files such as `path`, if it has the name of `image` in it.
+fn pattern(path: &str, image: &str) -> Option<String> {
+    let name = image.rsplit('/').next()?;
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let (folders, own) = path.rsplit_once('/').map_or(("", path), |(folders, own)| (folders, own));
+    let (before, after) = own.split_once(stem)?;
+    let (after, _) = after.rsplit_once('.').unwrap_or((after, ""));
+    let folders = if folders.is_empty() { String::new() } else { format!("{}/", literal(folders)) };
+    Some(format!("{folders}{}{{key}}{}.{{ext}}", literal(before), literal(after)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn further_files_are_told_by_the_first_row() {
+        let of = |path: &str, image: &str| pattern(path, image);
+        assert_eq!(of("in/1.jpg", "in/1.jpg").as_deref(), Some("in/{key}.{ext}"));
+        assert_eq!(of("m/1_mask.png", "1.jpg").as_deref(), Some("m/{key}_mask.{ext}"));
+        assert_eq!(of("m/7.png", "1.jpg"), None);
+    }
+}

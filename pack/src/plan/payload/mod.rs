@@ -1,0 +1,14 @@
+//! How images are stored: bytes as found, encoded again, or pixels.
+//!
+//! ```text
+//! options ─ depth of the set's samples ─▶ recipe, in the plan ─▶ value of each image
+//! ```
+
+mod depth;
+mod options;
+mod recipe;
+
+pub(crate) use depth::{Depths, array_axes};
+pub use gular_codec::Fit;
+pub use options::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
+pub(crate) use recipe::PayloadRecipe;

@@ -1,0 +1,132 @@
+//! What the columns of tables are called, and how their lines are divided.
+
+use crate::facts::split_like;
+
+/// Longest row of a table.
+pub(crate) const MOST_ROW_BYTES: u64 = 64 << 20;
+
+/// The mark that some programs write before a text in UTF-8.
+pub(crate) const BOM: &[u8] = "\u{feff}".as_bytes();
+
+/// Names that columns of files go by, best first; letters in lower case, nothing between.
+const KEY_NAMES: [&str; 22] = [
+    "filename",
+    "filenames",
+    "file",
+    "path",
+    "paths",
+    "filepath",
+    "filepaths",
+    "imagepath",
+    "imagefile",
+    "image",
+    "images",
+    "imageid",
+    "imageindex",
+    "imagename",
+    "patchid",
+    "img",
+    "key",
+    "id",
+    "name",
+    "uuid",
+    "jpg",
+    "png",
+];
+
+/// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
+const LABEL_NAMES: [&str; 14] = [
+    "label",
+    "labels",
+    "class",
+    "classes",
+    "cls",
+    "target",
+    "category",
+    "classname",
+    "tags",
+    "finelabel",
+    "findinglabels",
+    "diagnosis",
+    "species",
+    "y",
+];
+
+/// Names that columns of splits go by.
+const SPLIT_NAMES: [&str; 7] =
+    ["split", "subset", "partition", "dataset", "usage", "fold", "setname"];
+
+/// The column of the images' files, by its name.
+pub(crate) fn find_key(columns: &[String]) -> Option<&String> {
+    find(columns, &KEY_NAMES)
+}
+
+/// Finds the column of labels by its name.
+pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
+    find(columns, &LABEL_NAMES).filter(|column| !is_coordinate(column, columns))
+}
+
+/// Finds the column of splits by its name.
+pub(crate) fn find_split(columns: &[String]) -> Option<&String> {
+    find(columns, &SPLIT_NAMES)
+}
+
+/// All columns whose names are names of labels.
+pub(crate) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
+    let named = |column: &&String| LABEL_NAMES.contains(&plain(column).as_str());
+    columns.iter().filter(named).filter(|column| !is_coordinate(column, columns))
+}
+
+/// Whether a column's name is one of splits, or of a split itself, as `is_train` is.
+pub(crate) fn is_of_splits(column: &str) -> bool {
+    let name = column.trim();
+    let word = name.strip_prefix("is_").or_else(|| name.strip_prefix("is ")).unwrap_or(name);
+    SPLIT_NAMES.contains(&plain(column).as_str()) || split_like(word).is_some()
+}
+
+/// Whether `y` is no class: there is `x`, too, or it is only a part of a longer name.
+fn is_coordinate(column: &str, columns: &[String]) -> bool {
+    let is_y = plain(column) == "y";
+    is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
+}
+
+fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
+    names.iter().find_map(|name| columns.iter().find(|column| plain(column) == *name))
+}
+
+/// A name's letters and digits, in lower case: `File Name`, `fileName` and `file_name` are one.
+fn plain(column: &str) -> String {
+    column.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Returns the separator that is most frequent in the first line; a comma if there is none.
+pub(crate) fn separator_of(start: &[u8]) -> u8 {
+    let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
+    let count = |separator: u8| line.iter().filter(|b| **b == separator).count();
+    let mut best = b',';
+    for other in [b';', b'\t'] {
+        if count(other) > count(best) {
+            best = other;
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_name_however_it_is_written() {
+        let columns = ["ImageId", "Class Name"].map(str::to_owned);
+        assert_eq!(find_key(&columns), Some(&columns[0]));
+        assert_eq!(find_label(&columns), Some(&columns[1]));
+        let label = |columns: &[&str]| {
+            find_label(&columns.iter().map(|&c| c.to_owned()).collect::<Vec<_>>()).cloned()
+        };
+        assert_eq!(label(&["y", "category"]), Some("category".to_owned()));
+        assert_eq!(label(&["z", "Y"]), Some("Y".to_owned()));
+        assert_eq!(label(&["X", "y"]), None);
+        assert_eq!(label(&["spacing[x", "y]"]), None);
+    }
+}
