@@ -11,11 +11,11 @@
 
 mod merge;
 mod options;
-mod report;
-mod run;
+mod pack;
+mod pack_report;
 
 pub use merge::{MergeOptions, MergeReport, merge};
 pub use options::{PackOptions, Progress};
-pub use report::{PackReport, Resampling, SplitReport};
-pub use run::pack;
-pub(crate) use run::{check_apart, fields, make_plan, open_source, with_known};
+pub use pack::pack;
+pub(crate) use pack::{check_apart, fields, make_plan, open_source, with_known};
+pub use pack_report::{PackReport, Resampling, SplitReport};

@@ -44,7 +44,7 @@ const FOLDER: &[(&str, &str, &str)] = &[
 
 /// Every command with a result.
 const RESULTS: &[(&str, Source)] = &[
-    ("gular pack", Of(&[("pack/src/packing/report.rs", "PackReport"), WITH])),
+    ("gular pack", Of(&[("pack/src/packing/pack_report.rs", "PackReport"), WITH])),
     ("gular pack --base", Of(&[("pack/src/derive/new_version.rs", "BaseReport"), WITH])),
     ("gular pack --merge", Of(&[("pack/src/packing/merge.rs", "MergeReport"), WITH])),
     (

@@ -407,7 +407,7 @@ fn check_space(
 }
 
 fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
-    let splits = super::report::splits(plan);
+    let splits = super::pack_report::splits(plan);
     // Images are decoded if they are stored as pixels.
     let decodes = plan.recipe != PayloadRecipe::Encoded;
     let check = match options.plan.check {
@@ -421,7 +421,7 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        warnings: super::report::warnings(plan, &splits, found, &options.plan),
+        warnings: super::pack_report::warnings(plan, &splits, found, &options.plan),
         stored_split: plan.split_stored.clone(),
         splits,
         skipped: found.skipped.len() as u64,
