@@ -295,7 +295,7 @@ impl Work<'_> {
             match self.convert(&base, &out, Target::Bundle(envelope), &what, written) {
                 Ok(()) => made.push((envelope, out)),
                 // The error is about one format, so the others can still be compared.
-                Err(Error::Pack(gular_pack::Error::Bundle(error)))
+                Err(Error::Pack(gular_pack::Error::Run(gular_pack::RunError::Bundle(error))))
                     if !matches!(error, gular_bundle::Error::Io(_)) =>
                 {
                     notes.push(format!(
@@ -339,7 +339,8 @@ impl Work<'_> {
 /// A stop that was asked for is not a failure of packing.
 fn cancelled(error: gular_pack::Error) -> Error {
     match error {
-        gular_pack::Error::Cancelled | gular_pack::Error::Unfinished { .. } => Error::Cancelled,
+        gular_pack::Error::Run(gular_pack::RunError::Cancelled)
+        | gular_pack::Error::Shard(gular_pack::ShardError::Unfinished { .. }) => Error::Cancelled,
         error => error.into(),
     }
 }

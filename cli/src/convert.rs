@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use clap::Args;
 use gular_bundle::{Bundle, Envelope, OpenOptions};
-use gular_pack::{ConvertOptions, Error, ExportOptions, Progress, Target};
+use gular_pack::{ConvertOptions, Error, ExportOptions, Progress, RunError, ShardError, Target};
 use indicatif::ProgressBar;
 
 use crate::duplicates::{self, DuplicatesArgs, With};
@@ -230,7 +230,10 @@ pub(crate) fn with_bar<T>(
 
 /// The exit code of a run that a signal ended is that signal's.
 pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
-    let cancelled = matches!(error, Error::Cancelled | Error::Unfinished { .. });
+    let cancelled = matches!(
+        error,
+        Error::Run(RunError::Cancelled) | Error::Shard(ShardError::Unfinished { .. })
+    );
     let mut failure = Failure::from(error);
     if let Some(exit) = stop.exit().filter(|_| cancelled) {
         failure.exit = exit;

@@ -86,7 +86,7 @@ impl From<gular_bundle::Error> for Failure {
 impl From<gular_pack::Error> for Failure {
     fn from(error: gular_pack::Error) -> Self {
         let exit = match &error {
-            gular_pack::Error::Bundle(error) => verdict(error),
+            gular_pack::Error::Run(gular_pack::RunError::Bundle(error)) => verdict(error),
             _ => Exit::Failed,
         };
         Self { exit, ..Self::new(&error, hints::pack(&error)) }

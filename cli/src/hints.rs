@@ -223,28 +223,109 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
-        E::NoImages { others, .. } => match others {
-            OtherFiles::Pictures => {
-                return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
-            }
-            OtherFiles::Arrays => "pack TIFF, JPEG 2000 and NumPy files with `--as arrays`",
-            OtherFiles::Archives => {
-                "give the archive itself as SRC, or unpack each into a folder of its own"
-            }
-            OtherFiles::Tables => {
-                "give the folder with the images; a table with pixels in its columns is packed by itself: give the table as SRC"
-            }
-            OtherFiles::Any => {
-                "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
-            }
-        },
+        E::Run(error) => return run_of_pack(error),
+        E::Source(error) => return source(error),
+        E::Layout(error) => return layout(error),
+        E::Plan(error) => return plan(error),
+        E::Shard(error) => return shards(error),
+        E::Unlike { what, .. } if what == "envelope" => {
+            "convert one bundle to the envelope of the other with `gular convert`"
+        }
+        E::Unlike { what, .. } if what == "fields" => {
+            "if the fields differ only in axes, or in whether they are on the image's pixels, pack one bundle again; `--axes FIELD=none` says that a field is not on them, and `--axes FIELD=AXES` what its axes mean"
+        }
+        E::Unlike { .. } => {
+            "only bundles with the same envelope, payload, fields and classes can be combined"
+        }
+        E::SharedKeys { .. } => {
+            "first leave these samples out of one bundle: `gular derive BUNDLE OUT --remove FILE`"
+        }
+        E::NoSuchKeys { .. } => {
+            "keys are paths such as `train/cat/1.jpg`; `gular inspect BUNDLE --samples 5` lists some"
+        }
+        E::NoPictures { .. } => {
+            "leave out `--pixels` and `--near`: files with equal bytes are found without these options. If the files are images, pack them again without `--as bytes`"
+        }
+        E::UnlikeBase { setting, old, .. } => return Some(unlike_base(setting, old.as_deref())),
+        E::UnlikeField { name, old, new } => {
+            return Some(unlike_field(name, old.is_some(), new.is_some()));
+        }
+        E::NoSources { .. } => {
+            "pack the bundle again with `--source-digests`; later versions made from it then have the digests too"
+        }
+        E::NothingTaken { .. } => "check the condition and the lists of keys",
+        E::Inside { .. } => "choose an output folder outside the source",
+        E::Parts { .. } => {
+            "give each part exactly once, as in `gular pack --merge part-* bundle/`; if a part was made from another source or with other options, make it again"
+        }
+        E::NotInPlace { .. } => NOT_IN_PLACE,
+        E::BadKeys { .. } => {
+            "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
+        }
+        E::UnknownLabels { .. } => {
+            "leave these samples out with `--unknown-labels drop`, or give them class number N with `--unknown-labels N`"
+        }
+        E::NoImage { .. } => {
+            "name the column of images with `--image-column NAME`, or repair the file"
+        }
+        E::NotEqual { .. } => {
+            "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"
+        }
+        E::Exists { .. } => {
+            "convert to an envelope instead of a folder: there samples may share a file name"
+        }
+        E::FileExists { .. } => "choose a new file name",
+        E::NoFiles { .. } => {
+            "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"
+        }
+        E::MixedFormats { .. } => {
+            "run `gular adopt` once for each format: each becomes a bundle of its own"
+        }
+        E::Condition(_) => {
+            "`gular help derive` explains conditions (`--where`); `gular inspect BUNDLE` lists fields and classes"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The hint for an error that can end a run at any step.
+fn run_of_pack(error: &gular_pack::RunError) -> Option<String> {
+    use gular_pack::RunError as E;
+    let text = match error {
+        E::UnknownClass { .. } => {
+            "add the class to the file given with `--classes`, or move the folder away"
+        }
+        E::BadInputs(bad) => return Some(bad_inputs(bad)),
+        E::NoSpace { .. } => "free some space, or choose a folder on another file system",
+        E::Cancelled => "run the same command again",
+        E::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
+            "free some space and run the same command again"
+        }
+        E::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            "check the permissions of the file and its folders"
+        }
+        E::Io(_) => "check the path",
+        E::Setting { names: ["axes"], .. } => {
+            "leave it out, or correct the name: `--axes AXES` gives the axes of images that are arrays, and `--axes NAME=AXES` those of another field"
+        }
+        E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
+        E::Bundle(error) => return bundle(error),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The hint for an error of a source.
+fn source(error: &gular_pack::SourceError) -> Option<String> {
+    use gular_pack::SourceError as E;
+    let text = match error {
         E::Outside { format, .. } => {
             return Some(format!(
                 "convert the files: {}; then pack TIFF and NumPy files with `--as arrays`",
                 format.convert
             ));
         }
-        E::Layout(error) => return crate::pack_paths::hint(error),
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
         }
@@ -260,37 +341,6 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Member => "if you trust the archive, raise `--max-member`",
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
-        E::Unlabelled { .. } => {
-            "give them labels (in a table, add the missing rows), leave these images out with `--unlabelled skip`, or pack them without labels and boxes with `--unlabelled keep`"
-        }
-        E::NoTable { .. } => {
-            "give `--labels` the word `path`, the word `none`, or a table in one of these formats"
-        }
-        E::NoLines { path, first } => {
-            // A tab could not be copied from a terminal.
-            let separator = if first.contains('\t') { "{*:\\s}" } else { " " };
-            let stem = std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str());
-            let split = match stem.and_then(gular_pack::split_of) {
-                Some(split) => format!("{{split={split}}}"),
-                None if first.contains([' ', '\t', ',']) => String::new(),
-                None => "{split=train}".to_owned(),
-            };
-            let is_numbered = first.split_once(' ').is_some_and(|(number, name)| {
-                let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-                is_number && is_file_name(Some(&name.to_owned()))
-            });
-            if is_numbered {
-                return Some(format!(
-                    "say what its lines are; if the number is the class: `--labels '{path}={{label:[0-9]+}} {{path}}'`; if it is that by which other lists name the image: `--labels '{path}={{id:[0-9]+}} {{path}}'`"
-                ));
-            }
-            let parts = match first.contains([' ', '\t', ',']) {
-                true if first.contains(',') => format!("{split}{{path}},{{label}}"),
-                true => format!("{split}{{path}}{separator}{{label}}"),
-                false => format!("{split}{{path}}"),
-            };
-            return Some(format!("say what its lines are: `--labels '{path}={parts}'`"));
-        }
         E::NoColumn { what: "file names", path, columns, .. } if is_file_name(columns.first()) => {
             let rest = ",{*}".repeat(columns.len().saturating_sub(2));
             let pattern = format!("{path}={{path}},{{label}}{rest}");
@@ -324,6 +374,59 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::Table { .. } => {
             "correct the table, or export it again from the program that made it, as UTF-8"
         }
+        E::Loop { .. } => "remove the link",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The hint for an error of the meaning of a source.
+fn layout(error: &gular_pack::LayoutError) -> Option<String> {
+    use gular_pack::LayoutError as E;
+    let text = match error {
+        E::NoImages { others, .. } => match others {
+            OtherFiles::Pictures => {
+                return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
+            }
+            OtherFiles::Arrays => "pack TIFF, JPEG 2000 and NumPy files with `--as arrays`",
+            OtherFiles::Archives => {
+                "give the archive itself as SRC, or unpack each into a folder of its own"
+            }
+            OtherFiles::Tables => {
+                "give the folder with the images; a table with pixels in its columns is packed by itself: give the table as SRC"
+            }
+            OtherFiles::Any => {
+                "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
+            }
+        },
+        E::NoTable { .. } => {
+            "give `--labels` the word `path`, the word `none`, or a table in one of these formats"
+        }
+        E::NoLines { path, first } => {
+            // A tab could not be copied from a terminal.
+            let separator = if first.contains('\t') { "{*:\\s}" } else { " " };
+            let stem = std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str());
+            let split = match stem.and_then(gular_pack::split_of) {
+                Some(split) => format!("{{split={split}}}"),
+                None if first.contains([' ', '\t', ',']) => String::new(),
+                None => "{split=train}".to_owned(),
+            };
+            let is_numbered = first.split_once(' ').is_some_and(|(number, name)| {
+                let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+                is_number && is_file_name(Some(&name.to_owned()))
+            });
+            if is_numbered {
+                return Some(format!(
+                    "say what its lines are; if the number is the class: `--labels '{path}={{label:[0-9]+}} {{path}}'`; if it is that by which other lists name the image: `--labels '{path}={{id:[0-9]+}} {{path}}'`"
+                ));
+            }
+            let parts = match first.contains([' ', '\t', ',']) {
+                true if first.contains(',') => format!("{split}{{path}},{{label}}"),
+                true => format!("{split}{{path}}{separator}{{label}}"),
+                false => format!("{split}{{path}}"),
+            };
+            return Some(format!("say what its lines are: `--labels '{path}={parts}'`"));
+        }
         E::DoubledRows { .. } => {
             "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`"
         }
@@ -333,43 +436,25 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NothingJoins { .. } => {
             "the table must name each image by its path below SRC, or by the end of that path; if another column has these names, use `--key-column`"
         }
-        E::Loop { .. } => "remove the link",
-        E::CaseCollision { .. } => {
-            "rename one of the two: on file systems that ignore case they would be one file"
-        }
-        E::UnknownClass { .. } => {
-            "add the class to the file given with `--classes`, or move the folder away"
-        }
-        E::Unlike { what, .. } if what == "envelope" => {
-            "convert one bundle to the envelope of the other with `gular convert`"
-        }
-        E::Unlike { what, .. } if what == "fields" => {
-            "if the fields differ only in axes, or in whether they are on the image's pixels, pack one bundle again; `--axes FIELD=none` says that a field is not on them, and `--axes FIELD=AXES` what its axes mean"
-        }
-        E::Unlike { .. } => {
-            "only bundles with the same envelope, payload, fields and classes can be combined"
-        }
-        E::SharedKeys { .. } => {
-            "first leave these samples out of one bundle: `gular derive BUNDLE OUT --remove FILE`"
-        }
-        E::NoSuchKeys { .. } => {
-            "keys are paths such as `train/cat/1.jpg`; `gular inspect BUNDLE --samples 5` lists some"
-        }
-        E::NoPictures { .. } => {
-            "leave out `--pixels` and `--near`: files with equal bytes are found without these options. If the files are images, pack them again without `--as bytes`"
-        }
-        E::UnlikeBase { setting, old, .. } => return Some(unlike_base(setting, old.as_deref())),
-        E::UnlikeField { name, old, new } => {
-            return Some(unlike_field(name, old.is_some(), new.is_some()));
-        }
-        E::NoSources { .. } => {
-            "pack the bundle again with `--source-digests`; later versions made from it then have the digests too"
-        }
-        E::NothingTaken { .. } => "check the condition and the lists of keys",
-        E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MostlyArrays { .. } => {
             "if the pictures are previews or masks of the arrays, pack these with `--as arrays`; to pack the pictures, give their pattern: `--images '{key}.{ext}'`, or with classes `--images '{label}/{key}.{ext}'`"
         }
+        other => return crate::pack_paths::hint(other),
+    };
+    Some(text.to_owned())
+}
+
+/// The hint for an error of a plan.
+fn plan(error: &gular_pack::PlanError) -> Option<String> {
+    use gular_pack::PlanError as E;
+    let text = match error {
+        E::Unlabelled { .. } => {
+            "give them labels (in a table, add the missing rows), leave these images out with `--unlabelled skip`, or pack them without labels and boxes with `--unlabelled keep`"
+        }
+        E::CaseCollision { .. } => {
+            "rename one of the two: on file systems that ignore case they would be one file"
+        }
+        E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MixedArrays { only_size: true, .. } => {
             "if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
         }
@@ -383,9 +468,15 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::WrongAxes { .. } => {
             "give the axes of the array as it is stored with `--axes`, such as `--axes cyx`, one letter for each: `y` rows, `x` columns, `c` bands, `t` time, `z` depth; for another field than the images, `--axes NAME=AXES`, or `--axes NAME=none` if it is not on their pixels"
         }
-        E::BadInputs(bad) => return Some(bad_inputs(bad)),
-        E::Inside { .. } => "choose an output folder outside the source",
-        E::NoSpace { .. } => "free some space, or choose a folder on another file system",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The hint for an error of writing shards.
+fn shards(error: &gular_pack::ShardError) -> Option<String> {
+    use gular_pack::ShardError as E;
+    let text = match error {
         E::Full { files, .. } if *files < gular_pack::FEW_FILES => {
             "remove files that you do not need (their number counts, not only their size), and run the same command again: finished shards are kept"
         }
@@ -402,56 +493,14 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::BadPart { .. } => {
             "give only folders that `gular pack --part` has finished; if a part was interrupted, run its command again"
         }
-        E::Parts { .. } => {
-            "give each part exactly once, as in `gular pack --merge part-* bundle/`; if a part was made from another source or with other options, make it again"
-        }
         E::AlreadyPart { .. } => {
             "give each part a folder of its own, then merge the parts into a new folder with `--merge`"
         }
         E::OtherPart { .. } => {
             "run the interrupted command again, or give each part a folder of its own"
         }
-        E::NotInPlace { .. } => NOT_IN_PLACE,
-        E::BadKeys { .. } => {
-            "choose another column with `--key-column NAME`, or make keys from file names and row numbers with `--key-column none`"
-        }
-        E::UnknownLabels { .. } => {
-            "leave these samples out with `--unknown-labels drop`, or give them class number N with `--unknown-labels N`"
-        }
-        E::NoImage { .. } => {
-            "name the column of images with `--image-column NAME`, or repair the file"
-        }
-        E::NotEqual { .. } => {
-            "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"
-        }
-        E::Exists { .. } => {
-            "convert to an envelope instead of a folder: there samples may share a file name"
-        }
         E::Busy { .. } => "wait until that process ends, or choose another place",
-        E::FileExists { .. } => "choose a new file name",
-        E::NoFiles { .. } => {
-            "give the files themselves; to pack a folder of images use `gular pack`, to convert a bundle use `gular convert`"
-        }
-        E::MixedFormats { .. } => {
-            "run `gular adopt` once for each format: each becomes a bundle of its own"
-        }
-        E::Cancelled => "run the same command again",
         E::Unfinished { .. } => "run the same command again: it continues where it stopped",
-        E::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
-            "free some space and run the same command again"
-        }
-        E::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            "check the permissions of the file and its folders"
-        }
-        E::Io(_) => "check the path",
-        E::Setting { names: ["axes"], .. } => {
-            "leave it out, or correct the name: `--axes AXES` gives the axes of images that are arrays, and `--axes NAME=AXES` those of another field"
-        }
-        E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
-        E::Condition(_) => {
-            "`gular help derive` explains conditions (`--where`); `gular inspect BUNDLE` lists fields and classes"
-        }
-        E::Bundle(error) => return bundle(error),
         _ => return None,
     };
     Some(text.to_owned())

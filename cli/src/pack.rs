@@ -690,7 +690,12 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
             block: args.block,
         }),
-        mask_colours: args.mask_colours.as_deref().map(MaskColours::read).transpose()?,
+        mask_colours: args
+            .mask_colours
+            .as_deref()
+            .map(MaskColours::read)
+            .transpose()
+            .map_err(gular_pack::Error::from)?,
         pad_dates: args.pad_dates,
         band_names: match args.band_names {
             BandNamesArg::Compare => BandNames::Compare,

@@ -10,7 +10,8 @@ use gular_bundle::{Bundle, Envelope, MANIFEST_NAME, Manifest, OpenOptions, Shard
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::facts::Error;
+use crate::error::Error;
+use crate::facts::RunError;
 use crate::packing::Progress;
 
 /// Describes the bundle in folder `source`: every file with its SHA-256, the classes and the
@@ -39,7 +40,7 @@ pub fn croissant(
             let mut sha = Sha256::new();
             let mut take = |piece: &[u8]| {
                 if cancel.load(Ordering::Relaxed) {
-                    return Err(Error::Cancelled);
+                    return Err(Error::from(RunError::Cancelled));
                 }
                 sha.update(piece);
                 progress(Progress::Packed(0, piece.len() as u64));

@@ -14,7 +14,8 @@ use std::time::Instant;
 use gular_bundle::{Bundle, Digest, Field, FieldIdx, ShardEntry, ShardIdx, Split, StreamDigest};
 use serde::Serialize;
 
-use crate::facts::{Error, Sorter};
+use crate::error::Error;
+use crate::facts::{RunError, Sorter};
 use crate::packing::Progress;
 
 /// A report lists this many keys of each kind.
@@ -120,7 +121,7 @@ impl Differing {
 /// Reads indexes, and no value.
 ///
 /// # Errors
-/// Those of [`Bundle::index`]; [`Error::Io`] where keys are sorted; [`Error::Cancelled`]; those of
+/// Those of [`Bundle::index`]; [`RunError::Io`] where keys are sorted; [`RunError::Cancelled`]; those of
 /// `each`.
 pub fn diff(
     from: &Bundle,
@@ -165,7 +166,7 @@ pub fn diff(
             let (index, entry) = (bundle.index(*shard)?, &bundle.manifest().shards[shard.0]);
             for row in index.rows() {
                 if row.0.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
-                    return Err(Error::Cancelled);
+                    return Err(RunError::Cancelled.into());
                 }
                 let digests = fields.iter().filter_map(|field| index.digest(row, *field));
                 let record = Record {

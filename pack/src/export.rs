@@ -13,9 +13,10 @@ use gular_files::{Lock, LockMode, TEMP_PREFIX, folder_of};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::facts::Error;
+use crate::error::Error;
+use crate::facts::RunError;
 use crate::packing::Progress;
-use crate::shards::SKIPPED_NAME;
+use crate::shards::{SKIPPED_NAME, ShardError};
 
 /// 1980-01-01: no clock, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;
@@ -162,7 +163,7 @@ fn temp_for(folder: &Path, to: &Path) -> Result<(NamedTempFile, Lock), Error> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let path = folder.join(format!("{TEMP_PREFIX}{name}"));
     let io = |e| Error::io("create", &path, e);
-    let busy = || Error::Busy { path: to.display().to_string() };
+    let busy = || ShardError::Busy { path: to.display().to_string() };
     let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = File::options();
     options.write(true).create(true).truncate(false).custom_flags(no_links);
@@ -254,7 +255,7 @@ fn add_shard(
     out.write_all(header.as_bytes()).map_err(io)?;
     bundle.copy(number, 0..u64::MAX, |_, piece| {
         if cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(Error::from(RunError::Cancelled));
         }
         out.write_all(piece).map_err(io)?;
         progress(Progress::Packed(0, piece.len() as u64));

@@ -18,6 +18,7 @@ mod croissant;
 mod derive;
 mod diff;
 mod duplicates;
+mod error;
 mod export;
 mod facts;
 mod layout;
@@ -38,16 +39,16 @@ pub use duplicates::{
     Among, DuplicateGroup, DuplicateOptions, DuplicateSample, Duplicates, LookOptions, LookPair,
     Looks, find_duplicates, find_looks,
 };
+pub use error::Error;
 pub use export::{ExportOptions, ExportReport, export};
 pub use facts::{
-    ArchiveLimit, ArchiveLimits, BadInput, BadInputs, DatasetFault, Doubt, Error, FEW_FILES,
-    LayoutError, OUTSIDE, OtherFiles, Outside, Part, Pattern, PatternError, PatternFault, Remedy,
-    TwoReadings, Values, WayToRead, split_of,
+    BadInput, BadInputs, Doubt, OUTSIDE, OtherFiles, Outside, Pattern, PatternError, PatternFault,
+    Remedy, RunError, TwoReadings, Values, WayToRead, split_of,
 };
 pub use gular_codec::tiff::Pages;
 pub use layout::{
-    Card, FieldColumns, JoinedTables, Labels, Layout, StoredSplit, TableColumns, TableOptions,
-    Unlabelled, datasets, parse_datasets,
+    Card, FieldColumns, JoinedTables, Labels, Layout, LayoutError, StoredSplit, TableColumns,
+    TableOptions, Unlabelled, datasets, parse_datasets,
 };
 pub use packing::{
     MergeOptions, MergeReport, PackOptions, PackReport, Progress, Resampling, SplitReport, merge,
@@ -55,10 +56,11 @@ pub use packing::{
 };
 pub use plan::{
     Align, BandNames, CheckImages, Fit, FractionsBy, Group, MaskColours, PackOrder, PayloadOptions,
-    Plan, PlanBuilder, PlanOptions, PlanShard, RawOptions, ReencodeOptions, StoredDepth,
+    Plan, PlanBuilder, PlanError, PlanOptions, PlanShard, RawOptions, ReencodeOptions, StoredDepth,
     TileOptions, parse_plan_line,
 };
-pub use shards::{PART_NAME, SKIPPED_NAME, STATE_DIR};
+pub use shards::{FEW_FILES, PART_NAME, Part, SKIPPED_NAME, STATE_DIR, ShardError};
 pub use source::{
-    Classes, FieldFiles, Inputs, LabelColumn, OnBadInput, PixelColumns, PixelFiles, has_datasets,
+    ArchiveLimit, ArchiveLimits, Classes, DatasetFault, FieldFiles, Inputs, LabelColumn,
+    OnBadInput, PixelColumns, PixelFiles, SourceError, has_datasets,
 };

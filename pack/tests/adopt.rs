@@ -12,7 +12,7 @@ use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{
     AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, OnUnknownLabel, PlanOptions,
-    Progress, adopt, export,
+    Progress, RunError, ShardError, adopt, export,
 };
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -186,7 +186,7 @@ fn an_adopted_bundle_is_found_done_until_its_files_change() {
     assert_eq!(again.digest, first.digest);
     let refused = |options: &AdoptOptions| {
         let error = take(paths, &out, options).unwrap_err();
-        assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
+        assert!(matches!(error, Error::Shard(ShardError::AlreadyBundle { .. })), "{error}");
     };
     refused(&AdoptOptions { key: Some(None), ..AdoptOptions::default() });
     refused(&AdoptOptions { split: AdoptSplit::All(Split::Val), ..AdoptOptions::default() });
@@ -432,7 +432,7 @@ fn adopting_stops_within_a_file() {
     };
     let options = AdoptOptions { jobs: 1, memory_bytes: 1 << 20, ..AdoptOptions::default() };
     let error = adopt(&[file], &dir.path().join("out"), &options, &progress, &cancel).unwrap_err();
-    assert!(matches!(error, Error::Unfinished { total: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Shard(ShardError::Unfinished { total: 1, .. })), "{error}");
     assert_eq!(blocks.load(Ordering::Relaxed), 1);
 }
 
@@ -463,7 +463,7 @@ fn the_walk_of_a_file_can_be_stopped() {
         adopt(&[path], &out, &AdoptOptions::default(), &progress, &cancel)
     });
     let error = result.unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
     assert_eq!(walked.load(Ordering::Relaxed), 0);
     assert!(!out.exists());
 }

@@ -9,7 +9,7 @@ use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{
     ArchiveLimit, ArchiveLimits, Error, Labels, LayoutError, OnBadInput, PackOptions, Pattern,
-    PayloadOptions, PlanOptions, RawOptions, TableOptions, pack, pack_onto,
+    PayloadOptions, PlanOptions, RawOptions, SourceError, TableOptions, pack, pack_onto,
 };
 
 /// Packs all files below `dir` into a zip, and writes it to `to`.
@@ -288,7 +288,7 @@ fn damaged_and_hostile_zips_are_refused() {
     let mut cut = zip_with("a/x.jpg", &image, &|_, _| {});
     cut.truncate(cut.len() - 30);
     let error = refused("x.zip", &cut, limits);
-    assert!(matches!(error, Error::BadArchive { .. }), "{error}");
+    assert!(matches!(error, Error::Source(SourceError::BadArchive { .. })), "{error}");
     let names = ["a/x.jpg", "b/x.jpg", "a/x.jpg"];
     let twice = zip_of(&names.map(|name| (name, image.as_slice())));
     check(&twice, "`a/x.jpg`: the archive has two files of this name");
@@ -304,7 +304,10 @@ fn damaged_and_hostile_zips_are_refused() {
 fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
     let check = |name: &str, bytes: &[u8], limits: ArchiveLimits, expected: ArchiveLimit| {
         let error = refused(name, bytes, limits);
-        assert!(matches!(error, Error::Expands { limit, .. } if limit == expected), "{error}");
+        assert!(
+            matches!(error, Error::Source(SourceError::Expands { limit, .. }) if limit == expected),
+            "{error}"
+        );
     };
     let limits = ArchiveLimits::default();
     let bomb = gzipped_well(&vec![0; 64 << 20]);
@@ -329,12 +332,12 @@ fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
 fn what_is_neither_folder_nor_file_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let error = run(Path::new("/dev/null"), out.path(), PlanOptions::default(), 1).unwrap_err();
-    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+    assert!(matches!(error, Error::Source(SourceError::NoSource { .. })), "{error}");
     let pipe = out.path().join("pipe");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let error = run(&pipe, &out.path().join("out"), PlanOptions::default(), 1).unwrap_err();
-    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+    assert!(matches!(error, Error::Source(SourceError::NoSource { .. })), "{error}");
 }
 
 #[test]
@@ -342,7 +345,7 @@ fn cut_archives_are_named() {
     let tar = tar_with(b"a/x.jpg", tar::EntryType::Regular);
     let check = |name: &str, bytes: &[u8]| {
         let error = refused(name, bytes, ArchiveLimits::default());
-        assert!(matches!(error, Error::BadArchive { .. }), "{error}");
+        assert!(matches!(error, Error::Source(SourceError::BadArchive { .. })), "{error}");
     };
     check("x.tar", &tar[..514]);
     // Each member takes 1024 bytes, so the tar is cut between members, and before its end.
@@ -356,9 +359,9 @@ fn cut_archives_are_named() {
     let zst = zstd::encode_all(tar.as_slice(), 1).unwrap();
     check("x.tar.zst", &zst[..zst.len() - 5]);
     let error = refused("x.rar", b"Rar!\x1a\x07", ArchiveLimits::default());
-    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+    assert!(matches!(error, Error::Source(SourceError::NoSource { .. })), "{error}");
     let error = refused("x.tar", &[0; 1024], ArchiveLimits::default());
-    assert!(matches!(error, Error::NoImages { .. }), "{error}");
+    assert!(matches!(error, Error::Layout(LayoutError::NoImages { .. })), "{error}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use gular_codec::encode_png;
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_pack::{
     AdoptOptions, DeriveOptions, Error, Inputs, Labels, OnBadInput, PackReport, PayloadOptions,
-    PlanOptions, RawOptions, Remedy, Resampling, TileOptions, adopt, derive,
+    PlanError, PlanOptions, RawOptions, Remedy, Resampling, RunError, TileOptions, adopt, derive,
 };
 
 use crate::fields::{array, field, grey};
@@ -148,7 +148,7 @@ fn two_readings_of_a_field_are_refused() {
     let fields = vec![field("more", &dir.path().join("more"), "")];
     let plan = PlanOptions { fields, ..arrays(&[]) };
     let error = packed(&source, &dir.path().join("out"), plan.clone()).unwrap_err();
-    let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = &error else { unreachable!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::NameAxes);
     assert!(error.to_string().contains("two ways"), "{error}");
     let axes = arrays(&[("more", Some("cyx"))]).axes;
@@ -176,7 +176,7 @@ fn a_second_picture_is_on_the_pixels_of_the_first_if_it_has_their_size() {
     // All must be like the first one.
     let last_small = |i| if i == 2 { small(i) } else { png(i) };
     let error = pack(&last_small, &[]).unwrap_err();
-    let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = &error else { unreachable!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::NotOnImage);
     assert!(error.to_string().contains("4 x 3 pixels, but its image has 12 x 9"), "{error}");
     assert_eq!(of(pack(&last_small, &[("more", None)])), (None, false));
@@ -184,7 +184,7 @@ fn a_second_picture_is_on_the_pixels_of_the_first_if_it_has_their_size() {
     let one_grey = |at| move |i| if i == at { grey(12, 9, &[7; 108], false) } else { png(i) };
     assert_eq!(of(pack(&one_grey(2), &[])), (Some("yxc".to_owned()), true));
     let error = pack(&one_grey(0), &[]).unwrap_err();
-    let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = &error else { unreachable!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::SameColours);
     assert!(error.to_string().contains("it is not a PNG of one channel, as `0.png` is"), "{error}");
     assert_eq!(of(pack(&one_grey(0), &[("more", Some("yxc"))])), (Some("yxc".to_owned()), true));
@@ -216,7 +216,7 @@ fn a_field_of_which_only_some_files_are_on_the_image_is_refused() {
             let fields = vec![field("more", &dir.path().join("more"), "")];
             let plan = PlanOptions { fields, ..axes(&[]) };
             let error = packed(&images, &dir.path().join("out"), plan.clone()).unwrap_err();
-            let Error::BadInputs(bad) = &error else { unreachable!("{error}") };
+            let Error::Run(RunError::BadInputs(bad)) = &error else { unreachable!("{error}") };
             assert_eq!(bad.named[0].remedy, Remedy::NotOnImage);
             let (wrong, like) = (format!("{at}.png"), if at == 0 { 1 } else { 0 });
             assert_eq!(bad.named[0].path, wrong);
@@ -264,8 +264,10 @@ fn axes_that_do_not_apply_are_refused() {
         let error = refused(extension, file, name, given);
         assert!(error.to_string().contains(told), "{error}");
         match (&error, remedy) {
-            (Error::BadInputs(bad), Some(remedy)) => assert_eq!(bad.named[0].remedy, remedy),
-            (Error::Setting { names, .. }, None) => assert_eq!(*names, ["axes"]),
+            (Error::Run(RunError::BadInputs(bad)), Some(remedy)) => {
+                assert_eq!(bad.named[0].remedy, remedy);
+            }
+            (Error::Run(RunError::Setting { names, .. }), None) => assert_eq!(*names, ["axes"]),
             _ => unreachable!("{error}"),
         }
     }
@@ -417,7 +419,7 @@ fn the_axes_of_adopted_arrays_are_recorded_or_asked_for() {
         let adopted = adopt(&files, &out, &options, &|_| {}, &Arc::default());
         let Some(expected) = expected else {
             let error = adopted.unwrap_err();
-            assert!(matches!(error, Error::UnknownAxes { .. }), "{error}");
+            assert!(matches!(error, Error::Plan(PlanError::UnknownAxes { .. })), "{error}");
             continue;
         };
         adopted.unwrap();

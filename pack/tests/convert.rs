@@ -8,7 +8,7 @@ use crate::support::{big_images, files, images, jpeg, png, put, run, small_shard
 use gular_bundle::{Bundle, BundlePath, Envelope, FieldIdx, OpenOptions, write_manifest};
 use gular_pack::{
     ConvertOptions, ConvertReport, Error, ExportOptions, OnBadInput, PackOrder, PayloadOptions,
-    PlanOptions, Progress, ReencodeOptions, Target, convert, export,
+    PlanOptions, Progress, ReencodeOptions, RunError, ShardError, Target, convert, export,
 };
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
@@ -162,7 +162,10 @@ fn a_changed_sample_ends_the_run_and_leaves_nothing() {
     let out = dir.path().join("out");
     for target in [Target::Bundle(Envelope::Tar), Target::Bundle(Envelope::Shards)] {
         let error = to(&bundle, &out, target, 1).unwrap_err();
-        assert!(matches!(error, Error::Bundle(gular_bundle::Error::SampleDigest(_))), "{error}");
+        assert!(
+            matches!(error, Error::Run(RunError::Bundle(gular_bundle::Error::SampleDigest(_)))),
+            "{error}"
+        );
         assert!(!out.exists());
     }
     let file = dir.path().join("b.tar.zst");
@@ -188,11 +191,11 @@ fn an_interrupted_conversion_goes_on() {
         };
         let options = ConvertOptions { target, jobs: 1, dry_run: false };
         let stopped = convert(&bundle, &out, &options, &progress, &cancel).unwrap_err();
-        assert!(matches!(stopped, Error::Unfinished { .. }), "{stopped}");
+        assert!(matches!(stopped, Error::Shard(ShardError::Unfinished { .. })), "{stopped}");
         // Another conversion into the same folder is refused.
         let other = Target::Bundle(Envelope::Shards);
         let other = to(&bundle, &out, other, 1).unwrap_err();
-        assert!(matches!(other, Error::OtherPlan { .. }), "{other}");
+        assert!(matches!(other, Error::Shard(ShardError::OtherPlan { .. })), "{other}");
         let report = to(&bundle, &out, target, 2).unwrap();
         assert!(report.resumed_shards > 0);
         assert!(files(&out) == files(&whole));
@@ -263,6 +266,9 @@ fn an_export_counts_all_files_and_takes_no_other_index() {
     let longer = fs::metadata(&index).unwrap().len() + 1;
     fs::File::options().write(true).open(&index).unwrap().set_len(longer).unwrap();
     let error = run().unwrap_err();
-    assert!(matches!(error, Error::Bundle(gular_bundle::Error::Length { .. })), "{error}");
+    assert!(
+        matches!(error, Error::Run(RunError::Bundle(gular_bundle::Error::Length { .. }))),
+        "{error}"
+    );
     assert!(!file.exists());
 }

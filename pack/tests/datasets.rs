@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Nodata, Split};
 use gular_pack::{
     ArchiveLimits, DatasetFault, Error, Inputs, LabelColumn, Labels, LayoutError, PackReport,
-    PlanOptions, TileOptions, Unlabelled,
+    PlanError, PlanOptions, RunError, SourceError, TileOptions, Unlabelled,
 };
 
 use crate::support::{run, samples};
@@ -26,7 +26,7 @@ fn images(pattern: &str) -> PlanOptions {
 
 fn fault(error: Error) -> Option<DatasetFault> {
     match error {
-        Error::Datasets { fault, .. } => Some(*fault),
+        Error::Source(SourceError::Datasets { fault, .. }) => Some(*fault),
         _ => None,
     }
 }
@@ -129,7 +129,9 @@ fn negative_labels_are_none() {
     // The nodata value is none, too.
     for source in ["labels/negative.h5", "labels/fill.h5"] {
         let error = pack(source, PlanOptions::default()).0.unwrap_err();
-        let Error::Unlabelled { n: 1, images, .. } = &error else { panic!("{error:?}") };
+        let Error::Plan(PlanError::Unlabelled { n: 1, images, .. }) = &error else {
+            panic!("{error:?}")
+        };
         assert_eq!(images, "`images/0000002.npy`");
     }
     let labels = |dir: &tempfile::TempDir| -> Vec<i64> {
@@ -215,7 +217,7 @@ fn labels_are_chosen_or_left_out() {
     fs::write(arrays.path().join("a.npy"), b"").unwrap();
     let plan = PlanOptions { inputs: Inputs::Arrays, images: Vec::new(), ..named("y") };
     let error = run(arrays.path(), &dir.path().join("x"), plan, 1).unwrap_err();
-    assert!(matches!(error, Error::Setting { .. }), "{error:?}");
+    assert!(matches!(error, Error::Run(RunError::Setting { .. })), "{error:?}");
 }
 
 #[test]

@@ -15,8 +15,8 @@ use gular_bundle::{
 };
 use gular_pack::{
     ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error,
-    FractionsBy, Labels, Limit, NoStatistics, PlanOptions, Progress, TableOptions, Target,
-    Unlisted, convert, derive, diff,
+    FractionsBy, Labels, Limit, NoStatistics, PlanError, PlanOptions, Progress, RunError,
+    ShardError, TableOptions, Target, Unlisted, convert, derive, diff,
 };
 
 /// Options that keep everything as it is.
@@ -139,7 +139,7 @@ fn the_same_call_gives_the_same_bundle_and_finds_it_finished() {
     // Another result is not written over it, and a dry run writes nothing.
     let other = DeriveOptions { seed: 4, ..options(1) };
     let error = derived(&[&case.at("base")], &case.at("a"), &other).unwrap_err();
-    assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
+    assert!(matches!(error, Error::Shard(ShardError::AlreadyBundle { .. })), "{error}");
     let trial = case.derive("c", &DeriveOptions { dry_run: true, ..options(1) });
     assert_eq!((trial.digest, case.at("c").exists()), (first.digest, false));
 }
@@ -253,7 +253,7 @@ fn a_bundle_without_labels_gets_them_all_or_none() {
         let labels = table("file_name,label\n0.jpg,a\n1.jpg,b\n2.jpg,a\n");
         let options = DeriveOptions { labels, ..plain() };
         let error = derived(&[&base], &at("x"), &options).unwrap_err();
-        assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
+        assert!(matches!(error, Error::Plan(PlanError::Unlabelled { n: 1, .. })), "{error}");
         let labels =
             table("file_name,label,fold\n0.jpg,a,train\n1,b,val\n2.jpg,a,val\n3.jpg,b,test\n");
         let labels = labels.map(|t| TableOptions { split: Some("fold".into()), ..t });
@@ -337,7 +337,7 @@ fn no_shard_is_written_to_and_nothing_half_is_left_where_it_stops() {
         cancel.store(true, Ordering::Relaxed);
     };
     let error = derive(&bases, &case.at("out"), &options, &stop, &cancel).unwrap_err();
-    assert!(matches!(error, Error::Cancelled), "{error}");
+    assert!(matches!(error, Error::Run(RunError::Cancelled)), "{error}");
     assert!(!case.at("out").exists() && seen.into_inner() > 0);
     // Killed with some links made and no manifest: the next run makes the same bundle.
     let whole = case.derive("whole", &options);

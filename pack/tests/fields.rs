@@ -6,8 +6,8 @@ use crate::support::{files, jpeg, png, put, run, samples, small_shards};
 use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Payload, npy_header};
 use gular_codec::{DecodeOptions, Decoder, Fit, fit_nearest};
 use gular_pack::{
-    Error, FieldFiles, Inputs, Labels, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
-    TableOptions,
+    Error, FieldFiles, Inputs, Labels, LayoutError, OnBadInput, PayloadOptions, PlanOptions,
+    RawOptions, RunError, TableOptions,
 };
 
 /// Returns a grey PNG of 8 or 16 bits.
@@ -112,7 +112,7 @@ fn masks_may_lie_among_the_images_and_in_archives() {
     assert_eq!(among.digest, report.digest);
     let unclear = run(&images, &dir.path().join("x"), with(vec![field("mask", &images, "")]), 2);
     assert!(
-        matches!(&unclear, Err(Error::Setting { text, .. }) if text.contains("a pattern of their paths")),
+        matches!(&unclear, Err(Error::Run(RunError::Setting { text, .. })) if text.contains("a pattern of their paths")),
         "{unclear:?}"
     );
 }
@@ -281,7 +281,7 @@ fn a_table_labels_files_of_any_kind_and_of_no_extension() {
     assert_eq!(bundle.manifest().classes, ["x", "y"]);
     assert_eq!(found["a/2"].1[1], 1_i64.to_le_bytes());
     let error = packed("file,label\n1.pdf,x\n2,y\n").unwrap_err();
-    assert!(matches!(error, Error::UnclearRows { n: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Layout(LayoutError::UnclearRows { n: 1, .. })), "{error}");
 }
 
 #[test]

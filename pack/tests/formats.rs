@@ -7,7 +7,7 @@ use crate::support::{big_images, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, FieldKind, OpenOptions};
 use gular_pack::{
     CheckImages, Error, Inputs, Labels, MergeOptions, PackOptions, PackReport, Pages, Part,
-    PlanOptions, Remedy, merge, pack,
+    PlanOptions, Remedy, RunError, SourceError, merge, pack,
 };
 
 fn media_types(bundle: &Path) -> Vec<String> {
@@ -99,7 +99,7 @@ fn formats_that_are_not_packed_are_counted_with_one_way_that_works() {
     // Under the name of another format the same words are the hint.
     put(source.path(), "train/cat/h.jpg", b"\0\0\0\x18ftypheic");
     let error = run(source.path(), &out.path().join("x"), PlanOptions::default(), 1).unwrap_err();
-    let Error::BadInputs(bad) = error else { panic!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = error else { panic!("{error}") };
     assert_eq!(bad.named[0].hint.as_deref(), Some(gular_codec::CONVERT));
 }
 
@@ -120,7 +120,9 @@ fn formats_that_are_not_read_are_named_whatever_was_asked_for() {
         let check = |source: &Path, inputs: Inputs, is_of_file: bool| {
             let plan = PlanOptions { inputs, labels: Labels::None, ..PlanOptions::default() };
             let error = run(source, &dir.path().join("out"), plan, 1).unwrap_err();
-            let Error::Outside { format, is_file, .. } = &error else { panic!("{error}") };
+            let Error::Source(SourceError::Outside { format, is_file, .. }) = &error else {
+                panic!("{error}")
+            };
             assert_eq!((format.name, *is_file), (expected, is_of_file), "{error}");
             assert!(error.to_string().contains(&format!("{expected} is not read")), "{error}");
         };
@@ -187,7 +189,7 @@ fn pictures_of_further_formats_become_png() {
     let animation = include_bytes!("data/two_frames.gif");
     put(dir.path(), "b/3.gif", animation);
     let error = run(dir.path(), &out.path().join("b"), PlanOptions::default(), 1).unwrap_err();
-    let Error::BadInputs(bad) = error else { panic!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = error else { panic!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::TakeFirstFrame);
     let first = PlanOptions { pages: Pages::First, ..PlanOptions::default() };
     assert_eq!(run(dir.path(), &out.path().join("c"), first, 1).unwrap().samples, 3);

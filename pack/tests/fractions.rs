@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::{jpeg, put, run, samples};
 use gular_bundle::Split;
-use gular_pack::{Error, FractionsBy, Group, Labels, PackReport, PlanOptions, TableOptions};
+use gular_pack::{
+    Error, FractionsBy, Group, Labels, PackReport, PlanOptions, RunError, TableOptions,
+};
 
 fn fractions(train: f64) -> PlanOptions {
     let fractions = vec![(Split::Train, train), (Split::Val, 1.0 - train)];
@@ -70,7 +72,7 @@ fn the_samples_of_a_group_stay_together() {
     put(source.path(), "a/1-1.jpg", &jpeg(1));
     let error = run(source.path(), &source.path().join("../none"), plan, 1).unwrap_err();
     assert!(
-        matches!(&error, Error::Setting { text, .. } if text.contains("the part `patient`")),
+        matches!(&error, Error::Run(RunError::Setting { text, .. }) if text.contains("the part `patient`")),
         "{error}"
     );
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::{big_images, files, images, options, png, put, run, small_shards};
-use gular_pack::{Error, OnBadInput, PackReport, PlanOptions, Progress, pack};
+use gular_pack::{
+    Error, OnBadInput, PackReport, PlanOptions, Progress, RunError, ShardError, pack,
+};
 
 /// Packs until `samples` have gone into shards, then stops.
 fn stop_after(
@@ -34,7 +36,7 @@ fn a_bundle_or_foreign_folder_is_never_overwritten() {
     let before = files(out.path());
     let other = || PlanOptions { seed: 7, ..PlanOptions::default() };
     let again = run(source.path(), out.path(), other(), 1).unwrap_err();
-    assert!(matches!(again, Error::AlreadyBundle { .. }), "{again}");
+    assert!(matches!(again, Error::Shard(ShardError::AlreadyBundle { .. })), "{again}");
     assert!(files(out.path()) == before);
     // A run killed while it put its notes away leaves them under this name.
     put(out.path(), ".gular-tmp-done/plan", b"x");
@@ -67,7 +69,7 @@ fn a_finished_run_is_found_done() {
     // A run with these options would not have left anything out.
     let refused = |plan: PlanOptions| {
         let error = run(source.path(), out.path(), plan, 1).unwrap_err();
-        assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
+        assert!(matches!(error, Error::Shard(ShardError::AlreadyBundle { .. })), "{error}");
     };
     refused(PlanOptions::default());
     refused(PlanOptions { envelope: gular_bundle::Envelope::Tar, ..skip() });
@@ -91,7 +93,7 @@ fn a_stopped_run_goes_on_and_gives_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("bundle");
         let stopped = stop_after(samples, source.path(), &out, small_shards());
-        assert!(matches!(stopped, Err(Error::Unfinished { .. })), "{stopped:?}");
+        assert!(matches!(stopped, Err(Error::Shard(ShardError::Unfinished { .. }))), "{stopped:?}");
         assert!(!out.join("manifest.json").exists());
         assert_eq!(out.exists(), samples > 1, "what finished nothing leaves nothing");
         if out.exists() {
@@ -111,7 +113,7 @@ fn a_bad_input_met_late_costs_no_finished_shard() {
     put(source.path(), "c0/bad.png", b"no png");
     let failing = dir.path().join("failing");
     let failed = run(source.path(), &failing, small_shards(), 1).unwrap_err();
-    assert!(matches!(failed, Error::BadInputs(_)), "{failed}");
+    assert!(matches!(failed, Error::Run(RunError::BadInputs(_))), "{failed}");
     let again = PlanOptions { on_error: OnBadInput::Skip, ..small_shards() };
     let report = run(source.path(), &failing, again.clone(), 1).unwrap();
     assert!(report.resumed_shards > 0, "the hint promised that finished shards are kept");
@@ -132,7 +134,7 @@ fn shards_that_left_something_out_are_no_use_to_a_run_that_may_not() {
     let skip = PlanOptions { on_error: OnBadInput::Skip, ..small_shards() };
     stop_after(45, source.path(), &out, skip.clone()).unwrap_err();
     let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
-    assert!(matches!(error, Error::BadInputs(_)), "{error}");
+    assert!(matches!(error, Error::Run(RunError::BadInputs(_))), "{error}");
     let report = run(source.path(), &out, skip, 1).unwrap();
     assert!(report.resumed_shards > 0);
     assert_eq!((report.samples, report.skipped), (24, 24));
@@ -147,10 +149,10 @@ fn other_images_or_options_do_not_continue_a_run() {
     let before = files(&out.join("data"));
     let seeded = PlanOptions { seed: 7, ..small_shards() };
     let error = run(source.path(), &out, seeded, 1).unwrap_err();
-    assert!(matches!(error, Error::OtherPlan { .. }), "{error}");
+    assert!(matches!(error, Error::Shard(ShardError::OtherPlan { .. })), "{error}");
     put(source.path(), "c0/new.png", &png(1));
     let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
-    assert!(matches!(error, Error::OtherPlan { .. }), "{error}");
+    assert!(matches!(error, Error::Shard(ShardError::OtherPlan { .. })), "{error}");
     assert!(files(&out.join("data")) == before, "finished shards were touched");
     fs::remove_file(source.path().join("c0/new.png")).unwrap();
     assert!(run(source.path(), &out, small_shards(), 1).unwrap().resumed_shards > 0);
@@ -191,7 +193,7 @@ fn a_folder_in_use_is_left_alone() {
     let lock = fs::File::open(out.path().join(".gular-pack/lock")).unwrap();
     lock.lock().unwrap();
     let error = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
-    assert!(matches!(error, Error::Busy { .. }), "{error}");
+    assert!(matches!(error, Error::Shard(ShardError::Busy { .. })), "{error}");
     drop(lock);
     assert_eq!(run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().samples, 60);
 }
@@ -223,7 +225,10 @@ fn a_run_killed_after_its_manifest_is_finished_by_the_same_run_alone() {
         match again {
             Ok(report) => assert!(same && report.resumed_shards > 0),
             Err(error) => {
-                assert!(!same && matches!(error, Error::AlreadyBundle { .. }), "{error}");
+                assert!(
+                    !same && matches!(error, Error::Shard(ShardError::AlreadyBundle { .. })),
+                    "{error}"
+                );
             }
         }
         assert!(files(&out) == whole, "the bundle was touched");
@@ -237,6 +242,6 @@ fn a_stop_while_planning_leaves_nothing() {
     let out = dir.path().join("bundle");
     let cancel = AtomicBool::new(true);
     let stopped = pack(source.path(), &out, &options(small_shards(), 1), &|_| {}, &cancel);
-    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert!(matches!(stopped, Err(Error::Run(RunError::Cancelled))), "{stopped:?}");
     assert!(!out.exists());
 }

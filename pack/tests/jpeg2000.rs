@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Dtype, FieldKind};
-use gular_pack::{Error, PlanOptions, Remedy, TileOptions};
+use gular_pack::{Error, PlanOptions, Remedy, RunError, TileOptions};
 
 use crate::scenes::arrays;
 use crate::support::{run, samples};
@@ -76,6 +76,6 @@ fn damaged_and_large_files_are_refused() {
         drop(pack(&bytes, 1 << 20));
     }
     assert!(pack(&whole, 13 * 11 * 3).is_ok());
-    let Err(Error::BadInputs(bad)) = pack(&whole, 13 * 11 * 3 - 1) else { panic!() };
+    let Err(Error::Run(RunError::BadInputs(bad))) = pack(&whole, 13 * 11 * 3 - 1) else { panic!() };
     assert_eq!(bad.named[0].remedy, Remedy::AllowMorePixels, "{bad:?}");
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
-    Classes, Error, FieldColumns, LabelColumn, Labels, PackReport, PlanOptions, StoredSplit,
-    TableOptions, Unlabelled, pack,
+    Classes, Error, FieldColumns, LabelColumn, Labels, LayoutError, PackReport, PlanOptions,
+    ShardError, SourceError, StoredSplit, TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.
@@ -166,7 +166,10 @@ fn a_y_beside_an_x_is_no_label_and_columns_taken_are_told() {
     assert_eq!((&*columns.file_names, columns.labels.as_deref()), ("filename", Some("category")));
     assert_eq!(report.fields, ["id", "x", "y"]);
     let error = packed("t.csv", &text.replace("category", "kind"), &|_| {}).unwrap_err();
-    assert!(matches!(error, Error::NoColumn { what: "labels", .. }), "{error}");
+    assert!(
+        matches!(error, Error::Source(SourceError::NoColumn { what: "labels", .. })),
+        "{error}"
+    );
 }
 
 #[test]
@@ -253,7 +256,10 @@ fn further_columns_become_fields() {
     // The plan has every value: a changed one is another plan.
     assert!(run(source.path(), out.path(), plan.clone(), 1).unwrap().already_done);
     fs::write(&path, text.replace("\"age\":4", "\"age\":9")).unwrap();
-    assert!(matches!(run(source.path(), out.path(), plan, 1), Err(Error::AlreadyBundle { .. })));
+    assert!(matches!(
+        run(source.path(), out.path(), plan, 1),
+        Err(Error::Shard(ShardError::AlreadyBundle { .. }))
+    ));
 }
 
 #[test]
@@ -371,7 +377,7 @@ fn what_does_not_join_is_named() {
     let expected = StoredSplit { column: "Split".to_owned(), is_text: true };
     assert_eq!(report.stored_split, Some(expected));
     let error = packed("t.dat", SIX, &none).unwrap_err();
-    assert!(matches!(error, Error::NoTable { .. }), "{error}");
+    assert!(matches!(error, Error::Layout(LayoutError::NoTable { .. })), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();
     assert!(error.contains("line 2 cannot be read: it is not an object"), "{error}");
     let error = packed("t.parquet", "PAR1", &none).unwrap_err().to_string();

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::support::{jpeg, put, run, samples};
 use gular_bundle::Split;
-use gular_pack::{Error, Labels, PackReport, Pattern, PlanOptions, TableOptions, Unlabelled};
+use gular_pack::{
+    Error, Labels, LayoutError, PackReport, Pattern, PlanError, PlanOptions, TableOptions,
+    Unlabelled,
+};
 
 /// Packs eight images by tables of these names and texts.
 fn packed(tables: &[(&str, &str)], lines: &[&str]) -> Result<PackReport, Error> {
@@ -52,7 +55,7 @@ fn nan_is_no_class() {
         rows("file,label", &|i| if i == 3 { "nan".into() } else { format!("{}.0", i % 2) }),
     ] {
         let error = packed(&[("t.csv", &text)], &[]).unwrap_err();
-        assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
+        assert!(matches!(error, Error::Plan(PlanError::Unlabelled { n: 1, .. })), "{error}");
     }
 }
 
@@ -88,7 +91,7 @@ fn rows_that_agree_are_one() {
     let warned = report.warnings.iter().any(|w| w.starts_with("2 rows say again"));
     assert!(warned, "{:?}", report.warnings);
     let error = packed(&[("t.csv", &(text + "1.jpg,a\n1.jpg,a\n"))], &[]).unwrap_err();
-    assert!(matches!(error, Error::DoubledRows { n: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Layout(LayoutError::DoubledRows { n: 1, .. })), "{error}");
 }
 
 #[test]
@@ -111,7 +114,10 @@ fn the_lines_of_a_list_are_read_by_a_pattern() {
     let report = packed(&[("list.txt", &format!("# all\n{text}\n"))], &["{path} {label}"]).unwrap();
     assert_eq!(classes(&report), [("ant", 4), ("bee", 4)]);
     let error = packed(&[("list.txt", &text)], &[]).unwrap_err();
-    assert!(matches!(&error, Error::NoLines { first, .. } if first == "0 ant"), "{error}");
+    assert!(
+        matches!(&error, Error::Layout(LayoutError::NoLines { first, .. }) if first == "0 ant"),
+        "{error}"
+    );
     let error = packed(&[("list.txt", "0\n1 ant\n")], &["{path} {label}"]).unwrap_err().to_string();
     assert!(error.contains("line 1 cannot be read: the pattern `{path} {label}`"), "{error}");
 }

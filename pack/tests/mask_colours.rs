@@ -8,7 +8,7 @@ use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{DecodeOptions, Decoder, encode_jpeg, encode_png};
 use gular_pack::{
     Error, FieldFiles, Fit, Inputs, Labels, MaskColours, PayloadOptions, PlanOptions, RawOptions,
-    Remedy, TileOptions,
+    Remedy, RunError, TileOptions,
 };
 
 use crate::fields::field;
@@ -60,7 +60,7 @@ fn colours_become_classes() {
     put(&masks, "1.png", &encode_png(&rgb(size), 12, 9).unwrap());
     put(&masks, "2.tif", &tiff(size, 3, &rgb(size)));
     let fields = vec![field("mask", &masks, "")];
-    let Err(Error::BadInputs(bad)) =
+    let Err(Error::Run(RunError::BadInputs(bad))) =
         run(&images, &dir.path().join("none"), plan(fields.clone(), None), 1)
     else {
         panic!("colours without a table");

@@ -8,7 +8,7 @@ use crate::support::{big_images, files, options, png, put, run, small_shards};
 use gular_bundle::{Bundle, OpenOptions};
 use gular_pack::{
     Error, Fit, LabelColumn, Labels, MergeOptions, MergeReport, OnBadInput, PackOptions, Part,
-    PayloadOptions, PlanOptions, Progress, RawOptions, TableOptions, merge, pack,
+    PayloadOptions, PlanOptions, Progress, RawOptions, ShardError, TableOptions, merge, pack,
 };
 
 fn part(text: &str, source: &Path, out: &Path, plan: PlanOptions) -> Result<u64, Error> {
@@ -130,12 +130,15 @@ fn a_part_that_was_stopped_goes_on() {
     };
     let of = |text: &str| PackOptions { part: Part::parse(text).ok(), ..options(plan(), 1) };
     let stopped = pack(source.path(), &first, &of("1/2"), &progress, &cancel).unwrap_err();
-    assert!(matches!(stopped, Error::Unfinished { done: 1.., total: 2..=6, .. }), "{stopped}");
+    assert!(
+        matches!(stopped, Error::Shard(ShardError::Unfinished { done: 1.., total: 2..=6, .. })),
+        "{stopped}"
+    );
     // Another part, or the whole, is refused here, since the finished shards would be lost.
     let before = files(&first);
     for other in [of("2/2"), options(plan(), 1)] {
         let error = pack(source.path(), &first, &other, &|_| {}, &AtomicBool::new(false));
-        assert!(matches!(error, Err(Error::OtherPart { .. })), "{error:?}");
+        assert!(matches!(error, Err(Error::Shard(ShardError::OtherPart { .. }))), "{error:?}");
         assert!(files(&first) == before);
     }
     let error = merged(std::slice::from_ref(&first), &dir.path().join("m")).unwrap_err();

@@ -10,7 +10,7 @@ use gular_bundle::{
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
 use gular_pack::{
     Error, Fit, OnBadInput, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
-    StoredDepth, pack,
+    RunError, ShardError, StoredDepth, pack,
 };
 
 fn raw(options: RawOptions) -> PlanOptions {
@@ -127,7 +127,7 @@ fn threads_and_stops_do_not_show() {
             }
         };
         let stopped = pack(source.path(), &out, &options(plan.clone(), 1), &stop, &cancel);
-        assert!(matches!(stopped, Err(Error::Unfinished { .. })), "{stopped:?}");
+        assert!(matches!(stopped, Err(Error::Shard(ShardError::Unfinished { .. }))), "{stopped:?}");
         for other in [
             small_shards(),
             raw(RawOptions::new(301, 201)),
@@ -136,7 +136,10 @@ fn threads_and_stops_do_not_show() {
             reencoded(None, 80),
         ] {
             let refused = run(source.path(), &out, other, 1);
-            assert!(matches!(refused, Err(Error::OtherPlan { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(Error::Shard(ShardError::OtherPlan { .. }))),
+                "{refused:?}"
+            );
         }
         let report = run(source.path(), &out, plan, 2).unwrap();
         assert!(report.resumed_shards > 0);
@@ -298,7 +301,7 @@ fn payloads_that_cannot_be_are_refused() {
         let out = source.path().with_extension("out");
         let refused = run(source.path(), &out, plan, 1);
         assert!(
-            matches!(&refused, Err(Error::Setting { text, .. }) if text.contains(word)),
+            matches!(&refused, Err(Error::Run(RunError::Setting { text, .. })) if text.contains(word)),
             "{refused:?}"
         );
     }

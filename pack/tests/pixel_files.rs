@@ -8,7 +8,7 @@ use crate::support::{files, options, png, put, run, samples};
 use gular_bundle::{Dtype, Split};
 use gular_pack::{
     ArchiveLimits, Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PackReport,
-    PlanOptions, pack,
+    PlanOptions, SourceError, pack,
 };
 
 /// A key, its split, label and pixels.
@@ -210,7 +210,7 @@ fn a_packed_idx_file_may_not_grow_without_limit() {
     let archive = ArchiveLimits { total_bytes: 3 << 20, ..ArchiveLimits::default() };
     let plan = PlanOptions { archive, ..PlanOptions::default() };
     let error = packed(dir.path(), plan).unwrap_err();
-    assert!(matches!(error, Error::Expands { .. }), "{error}");
+    assert!(matches!(error, Error::Source(SourceError::Expands { .. })), "{error}");
 }
 
 /// The pixels of an image of CIFAR as they are stored, a channel after the other, and as they are

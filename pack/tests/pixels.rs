@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::support::{files, options, run, samples};
 use gular_bundle::{Dtype, Split};
 use gular_pack::{
-    Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PackReport, PlanOptions, pack,
+    Classes, Error, Inputs, LabelColumn, Labels, OnBadInput, PackReport, PlanOptions, RunError,
+    pack,
 };
 
 fn pixels() -> PlanOptions {
@@ -180,5 +181,5 @@ fn a_table_that_changes_while_it_is_packed_is_noticed() {
     };
     let out = dir.path().join("out");
     let error = pack(&path, &out, &options(pixels(), 1), &changed, &false.into()).unwrap_err();
-    assert!(matches!(error, Error::BadInputs(_)), "{error}");
+    assert!(matches!(error, Error::Run(RunError::BadInputs(_))), "{error}");
 }

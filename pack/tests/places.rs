@@ -9,7 +9,8 @@ use crate::support::{png, put, run, samples};
 use gular_bundle::Dtype;
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_pack::{
-    Align, Error, Inputs, Labels, OnBadInput, Pages, PlanOptions, Remedy, TileOptions,
+    Align, Error, Inputs, Labels, OnBadInput, Pages, PlanOptions, Remedy, RunError, ShardError,
+    TileOptions,
 };
 
 /// Returns a TIFF of one band whose pixels are `side` metres wide, and whose corner is at `x`.
@@ -51,7 +52,7 @@ fn files_that_are_not_where_their_image_is_are_refused() {
         let plan = PlanOptions { fields: vec![field(name, &files, "")], tile, ..arrays() };
         let out = |way: &str| dir.path().join(format!("{way}{i}"));
         let error = run(&images, &out("fail"), plan.clone(), 2).unwrap_err();
-        let Error::BadInputs(bad) = &error else { panic!("{error}") };
+        let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
         assert_eq!(bad.n, 3, "{error}");
         assert!(bad.named.iter().all(|bad| bad.remedy == Remedy::Align), "{bad:?}");
         let mut texts: Vec<String> = bad.named.iter().map(ToString::to_string).collect();
@@ -75,7 +76,10 @@ fn files_that_are_not_where_their_image_is_are_refused() {
         // What a finished bundle left out is not called packed.
         let again = PlanOptions { on_error: OnBadInput::Skip, ..ignore };
         let refused = run(&images, &out("skip"), again, 2);
-        assert!(matches!(refused, Err(Error::AlreadyBundle { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Shard(ShardError::AlreadyBundle { .. }))),
+            "{refused:?}"
+        );
     }
 }
 
@@ -179,7 +183,7 @@ fn masks_are_brought_to_the_grid_of_their_images() {
     for tile in [None, Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None })] {
         let plan = PlanOptions { tile, ..resampled.clone() };
         let error = run(&images, &dir.path().join("bad"), plan, 1).unwrap_err();
-        let Error::BadInputs(bad) = &error else { panic!("{error}") };
+        let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
         let says = |words: &str| bad.named.iter().any(|bad| bad.reason.ends_with(words));
         assert_eq!(bad.n, 2, "{error}");
         assert!(says("its CRS is `EPSG:32634`, but that of its image is `EPSG:32633`"), "{error}");
@@ -237,7 +241,7 @@ fn pages_of_arrays_are_bands_or_refused_and_never_the_first_alone() {
         Ok::<_, Error>((report, shape.unwrap(), value))
     };
     let error = packed(Pages::AsSaid, OnBadInput::Fail).unwrap_err();
-    let Error::BadInputs(bad) = &error else { panic!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
     assert_eq!((bad.n, bad.named[0].remedy), (2, Remedy::ChoosePages));
     let reason = "the TIFF has 3 pages of 4 x 3 pixels, and does not say what they are";
     assert_eq!(bad.named[0].reason, reason);

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{images, jpeg, options, png, put, run};
 use gular_bundle::Split;
-use gular_pack::{CheckImages, Classes, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
+use gular_pack::{
+    CheckImages, Classes, Error, Labels, OnBadInput, PlanOptions, Progress, RunError, pack,
+};
 
 #[test]
 fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
@@ -34,7 +36,7 @@ fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
     put(one.path(), "2.jpg", &good[..good.len() / 2]);
     put(one.path(), "3.jpg", b"");
     let into = other.path().join("new");
-    assert!(matches!(run(one.path(), &into, fail, 1), Err(Error::BadInputs(..))));
+    assert!(matches!(run(one.path(), &into, fail, 1), Err(Error::Run(RunError::BadInputs(..)))));
     assert!(!into.exists(), "nothing is left of a run that finished nothing");
 }
 
@@ -144,7 +146,7 @@ fn bad_inputs_are_named_together() {
             }
         }
         let error = run(source.path(), out.path(), PlanOptions::default(), 2).unwrap_err();
-        let Error::BadInputs(bad) = &error else { panic!("{error}") };
+        let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
         assert_eq!((bad.named.len(), bad.n), (20, 25), "{place}");
         assert!(error.to_string().ends_with("\n  and 5 more"), "{error}");
     }
@@ -158,7 +160,7 @@ fn a_file_larger_than_a_sample_may_be_is_not_read() {
     huge.set_len(1 << 31).unwrap();
     let skip = PlanOptions { on_error: OnBadInput::Skip, ..PlanOptions::default() };
     let report = match run(source.path(), out.path(), skip, 1) {
-        Err(Error::NoSpace { .. }) => {
+        Err(Error::Run(RunError::NoSpace { .. })) => {
             println!("skipped: less than 2 GiB are free for temporary files");
             return;
         }

@@ -11,7 +11,7 @@ use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
     BandNames, DeriveOptions, Error, FieldFiles, FractionsBy, Inputs, LabelColumn, Labels,
-    OnBadInput, PlanOptions, TableOptions, TileOptions, derive,
+    OnBadInput, PlanOptions, RunError, TableOptions, TileOptions, derive,
 };
 
 pub(crate) fn geo(x: f64) -> Geo {
@@ -433,7 +433,7 @@ fn a_mask_that_is_smaller_than_its_scene_is_named_with_both_sizes() {
     let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0, block: None };
     let plan = PlanOptions { tile: Some(tile), fields: vec![mask], ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
-    let Error::BadInputs(bad) = &error else { panic!("{error}") };
+    let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
     assert_eq!(bad.n, 3, "{error}");
     let reason = "its `mask`, `a.tif`: it has 20 x 20 pixels, but its image has 60 x 20";
     assert!(bad.named.iter().all(|bad| bad.reason == reason), "{error}");
@@ -526,7 +526,7 @@ fn tiles_that_make_no_sense_are_refused() {
         let plan = PlanOptions { tile: Some(tile), inputs, ..arrays() };
         let refused = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1);
         assert!(
-            matches!(&refused, Err(Error::Setting { text, .. }) if text.contains(words)),
+            matches!(&refused, Err(Error::Run(RunError::Setting { text, .. })) if text.contains(words)),
             "{refused:?}"
         );
     };

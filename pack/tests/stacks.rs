@@ -8,7 +8,7 @@ use gular_bundle::{Axes, Dtype, Field, FieldName, Nodata};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_pack::{
     Align, BandNames, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels, OnBadInput,
-    PackOrder, PackReport, PlanOptions, Remedy, TableOptions, TileOptions,
+    PackOrder, PackReport, PlanError, PlanOptions, Remedy, RunError, TableOptions, TileOptions,
 };
 
 use crate::support::{put, run, samples, small_shards};
@@ -76,7 +76,8 @@ fn three_bands(dir: &Path) {
 fn a_file_for_each_band_makes_one_array() {
     let dir = tempfile::tempdir().unwrap();
     three_bands(dir.path());
-    let Err(Error::BadInputs(bad)) = packed(dir.path(), by("{*}/{key}_{band}.tif")) else {
+    let Err(Error::Run(RunError::BadInputs(bad))) = packed(dir.path(), by("{*}/{key}_{band}.tif"))
+    else {
         panic!("sizes differ");
     };
     assert_eq!((bad.n, bad.named[0].remedy), (1, Remedy::Resample));
@@ -133,7 +134,7 @@ fn files_that_do_not_fit_together_are_named() {
         }
         change(dir.path());
         let pattern = "{key}_{band}.tif";
-        let Err(Error::BadInputs(bad)) = packed(dir.path(), by(pattern)) else {
+        let Err(Error::Run(RunError::BadInputs(bad))) = packed(dir.path(), by(pattern)) else {
             panic!("{expected}");
         };
         assert_eq!((bad.n, bad.named[0].path.as_str()), (1, "b"), "{expected}");
@@ -281,7 +282,7 @@ fn a_few_arrays_of_another_size_are_named_or_left_out() {
     }
     let plan = || PlanOptions { images: Vec::new(), ..by("{key}") };
     let error = packed(dir.path(), plan()).unwrap_err();
-    assert!(matches!(error, Error::MixedArrays { only_size: true, .. }));
+    assert!(matches!(error, Error::Plan(PlanError::MixedArrays { only_size: true, .. })));
     let expected = "the arrays differ: 3 are U16 [4, 4, 1], such as `1.tif`; 2 of another type or shape, such as `0.tif`: U16 [3, 4, 1]";
     assert_eq!(error.to_string(), expected);
     let skips = PlanOptions { on_error: OnBadInput::Skip, ..plan() };

@@ -13,9 +13,9 @@ use gular_bundle::{Dtype, Split};
 use gular_codec::encode_png;
 use gular_codec::tiff::Geo;
 use gular_pack::{
-    BaseReport, Error, FieldColumns, FieldFiles, Fit, FractionsBy, LabelColumn, Labels, OnBadInput,
-    PackOptions, PackOrder, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
-    TableOptions, TileOptions, pack_onto,
+    BaseReport, Error, FieldColumns, FieldFiles, Fit, FractionsBy, LabelColumn, Labels,
+    LayoutError, OnBadInput, PackOptions, PackOrder, PayloadOptions, PlanOptions, Progress,
+    RawOptions, ReencodeOptions, ShardError, TableOptions, TileOptions, pack_onto,
 };
 
 /// Counts of a report: unchanged, changed, added, removed, and samples packed.
@@ -485,7 +485,7 @@ fn tiles_left_out_as_empty_are_neither_added_nor_kept() {
         case.put(&format!("src/{name}.tif"), &scene(4));
     }
     let anew = run(&case.at("src"), &case.at("no"), case.plan.clone(), 1).unwrap_err();
-    assert!(matches!(anew, Error::NoImages { .. }), "{anew}");
+    assert!(matches!(anew, Error::Layout(LayoutError::NoImages { .. })), "{anew}");
     assert_eq!(case.onto("v4", "no").unwrap_err().to_string(), anew.to_string());
     assert!(!case.at("no").exists());
 }
@@ -551,7 +551,9 @@ fn a_version_of_tiles_goes_on_after_a_kill() {
     let (base, source) = (case.at("v1"), case.at("src"));
     let killed = pack_onto(&base, &source, &case.at("v2"), &options, &progress, &stop);
     let error = killed.unwrap_err();
-    let Error::Unfinished { path, done, total } = &error else { panic!("{error}") };
+    let Error::Shard(ShardError::Unfinished { path, done, total }) = &error else {
+        panic!("{error}")
+    };
     assert!(path.ends_with("v2") && 0 < *done && done < total, "{error}");
     let report = case.onto("v1", "v2").unwrap();
     assert!(report.packed.unwrap().resumed_shards > 0);
@@ -640,10 +642,10 @@ fn a_folder_that_is_something_else_gets_nothing_beside_it() {
     case.put("src/1.png", &picture(1));
     case.put("full/notes.txt", b"mine");
     let before = case.entries();
-    assert!(matches!(case.onto("v1", "full"), Err(Error::NotEmpty { .. })));
+    assert!(matches!(case.onto("v1", "full"), Err(Error::Shard(ShardError::NotEmpty { .. }))));
     assert!(matches!(
         case.onto("v1", "v1"),
-        Err(Error::Inside { .. } | Error::AlreadyBundle { .. })
+        Err(Error::Inside { .. } | Error::Shard(ShardError::AlreadyBundle { .. }))
     ));
     assert_eq!(case.entries(), before);
 }

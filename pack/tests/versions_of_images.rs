@@ -9,7 +9,7 @@ use crate::support::{jpeg, options, put, run};
 use gular_bundle::{About, Bundle, Dtype, Envelope, MadeValue, OpenOptions, npy_header};
 use gular_pack::{
     BaseReport, ConvertOptions, Error, FieldColumns, Fit, Inputs, Labels, NoStatistics, OnBadInput,
-    PackOptions, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME,
+    PackOptions, PayloadOptions, PlanError, PlanOptions, RawOptions, ReencodeOptions, SKIPPED_NAME,
     TableOptions, Target, Unlabelled, convert, pack_onto,
 };
 
@@ -197,7 +197,7 @@ fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
     // An image without a row is an error, or left out, whether it is new or not.
     let less = new.replace("2.jpg,cat,train\n", "");
     let error = onto(plan(&less, false), "v3").unwrap_err();
-    assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
+    assert!(matches!(error, Error::Plan(PlanError::Unlabelled { n: 1, .. })), "{error}");
     assert!(!at("v3").exists());
     onto(plan(&less, true), "v3").unwrap();
     run(&at("images"), &at("less"), plan(&less, true), 2).unwrap();

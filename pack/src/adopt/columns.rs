@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::{Axes, Column, Dtype, Field, FieldName, Survey, Values};
 
-use crate::facts::Error;
-use crate::plan::array_axes;
+use crate::error::Error;
+use crate::facts::RunError;
+use crate::plan::{PlanError, array_axes};
 
 /// Names that columns of images go by, best first.
 const IMAGE_NAMES: [&str; 8] = ["image", "img", "images", "jpg", "jpeg", "png", "data", "x"];
@@ -109,7 +110,7 @@ impl Found {
         let name = if self.classes.contains_key(column) { column } else { "" };
         if let Some(path) = self.disputed.get(name) {
             let text = format!("`{path}` has different class names than the files before it");
-            return Err(Error::Option(text));
+            return Err(RunError::Option(text).into());
         }
         Ok(self.classes.get(name).cloned().unwrap_or_default())
     }
@@ -370,7 +371,7 @@ impl Roles {
         shape: &[u64],
         given: Option<&Option<Axes>>,
     ) -> Result<(Option<Axes>, bool), Error> {
-        let wrong = |reason| Err(Error::WrongAxes { key: column.to_owned(), reason });
+        let wrong = |reason| Err(PlanError::WrongAxes { key: column.to_owned(), reason }.into());
         let readings = match given {
             Some(None) => return Ok((None, false)),
             Some(Some(axes)) if axes.n() != shape.len() => {
@@ -398,11 +399,12 @@ impl Roles {
         let mut fitting = readings.iter().filter(is_on);
         match (fitting.next(), fitting.next(), given) {
             (Some(axes), None, _) => Ok((Some(axes.clone()), true)),
-            (Some(_), Some(_), _) => Err(Error::UnknownAxes {
+            (Some(_), Some(_), _) => Err(PlanError::UnknownAxes {
                 key: column.to_owned(),
                 field: name.clone(),
                 shape: shape.to_vec(),
-            }),
+            }
+            .into()),
             (None, _, Some(axes)) if axes.grid(shape).is_some() => wrong(format!(
                 "it has the shape {shape:?} and the axes `{axes}`, but the image has {} x {} pixels",
                 image.width, image.height

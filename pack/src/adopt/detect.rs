@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{Envelope, Split};
 
 use crate::adopt::streaming;
-use crate::facts::Error;
+use crate::error::Error;
+use crate::facts::RunError;
 
 /// A file to be adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,10 +55,11 @@ pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
     for file in files {
         let path = file.canonicalize().map_err(|e| Error::io("open", &file, e))?;
         if !seen.insert(path.clone()) {
-            return Err(Error::Option(format!(
+            return Err(RunError::Option(format!(
                 "`{}` is given twice: give each file once",
                 file.display()
-            )));
+            ))
+            .into());
         }
         let opened = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let bytes = opened.metadata().map_err(|e| Error::io("open", &path, e))?.len();

@@ -23,7 +23,8 @@ use crate::adopt::{
     keys::split_and_class,
 };
 use crate::convert::each_shard;
-use crate::facts::{Error, Sorter};
+use crate::error::Error;
+use crate::facts::{RunError, Sorter};
 use crate::packing::{Progress, Resampling};
 use crate::shards::{Done, OutDir, finished_bundle};
 use crate::source::OnBadInput;
@@ -174,7 +175,7 @@ pub fn adopt(
     let start = Instant::now();
     let sources = sources(paths)?;
     let Some(envelope) = sources.first().map(|s| s.envelope) else {
-        return Err(Error::Option("no file was given".to_owned()));
+        return Err(RunError::Option("no file was given".to_owned()).into());
     };
     let work = Adopt { sources: &sources, stems: keys::stems(&sources), options, progress, cancel };
     let found = work.first_look()?;
@@ -245,7 +246,9 @@ impl Adopt<'_> {
             let (file, survey) = self.open(source)?;
             found.add(&file.path(), &survey)?;
             if survey.rows == 0 {
-                return Err(Error::Option(format!("`{}` contains no samples", file.path())));
+                return Err(
+                    RunError::Option(format!("`{}` contains no samples", file.path())).into()
+                );
             }
             rows.push(survey.rows);
             (self.progress)(Progress::Scanned(rows.iter().map(|n| *n as u64).sum()));
@@ -488,7 +491,7 @@ impl Adopt<'_> {
 
     fn check_cancel(&self) -> Result<(), Error> {
         if self.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
         Ok(())
     }
@@ -638,11 +641,12 @@ impl Adopt<'_> {
                 let there = fs::read_link(&link).map_err(|e| Error::io("read", &link, e))?;
                 if there != source.path {
                     // Two files have the same bytes.
-                    return Err(Error::Option(format!(
+                    return Err(RunError::Option(format!(
                         "the files `{}` and `{}` have the same bytes",
                         there.display(),
                         source.path.display()
-                    )));
+                    ))
+                    .into());
                 }
             }
             linked => linked.map_err(|e| Error::io("create the link", &link, e))?,

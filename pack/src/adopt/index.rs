@@ -8,7 +8,7 @@ use gular_bundle::{
 use serde::{Deserialize, Serialize};
 
 use crate::adopt::{columns::Roles, columns::Take, keys::split_and_class};
-use crate::facts::Error;
+use crate::error::Error;
 
 /// Finds the values of every field in a file; with `by_folder`, keys begin with
 /// their split.

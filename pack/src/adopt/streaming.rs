@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::error::Error;
+use crate::facts::RunError;
 use serde::Deserialize;
-
-use crate::facts::Error;
 
 /// A list above this is refused; 10⁵ shards take 60 MB.
 const MAX_INDEX: u64 = 256 << 20;
@@ -72,10 +72,10 @@ pub(crate) fn check(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error
             Ok(found) => format!("of {found} bytes"),
             Err(_) => "not there".to_owned(),
         };
-        return Err(Error::Option(format!(
+        return Err(RunError::Option(format!(
             "`{}` lists `{basename}` with {bytes} bytes, and the file is {there}; to adopt only some shards, give each of them by name",
             path.display()
-        )));
+        )).into());
     }
     Ok(())
 }

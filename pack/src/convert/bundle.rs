@@ -8,7 +8,7 @@ use gular_bundle::{
 };
 
 use crate::convert::conversion::Conversion;
-use crate::facts::Error;
+use crate::error::Error;
 
 /// Writes shard `number` again and proves that it holds the same samples.
 pub(crate) fn shard(

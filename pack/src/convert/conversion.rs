@@ -14,9 +14,10 @@ use gular_files::parallel;
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
-use crate::facts::Error;
+use crate::error::Error;
+use crate::facts::RunError;
 use crate::packing::Progress;
-use crate::shards::{Done, OutDir, finished_bundle};
+use crate::shards::{Done, OutDir, ShardError, finished_bundle};
 use crate::source::OnBadInput;
 
 /// What a bundle is converted to.
@@ -146,7 +147,7 @@ fn run(
     let needed = needed.sum::<Result<u64, Error>>()?;
     let free = out.free()?.bytes;
     if free < needed {
-        return Err(Error::NoSpace { path: out.shown(), needed, free });
+        return Err(RunError::NoSpace { path: out.shown(), needed, free }.into());
     }
     for number in done.keys() {
         let shard = &shards[*number];
@@ -212,8 +213,9 @@ pub(crate) fn each_shard(
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
-        Err(Error::Cancelled) => {
-            Err(Error::Unfinished { path: out.shown(), done: done.len(), total: n_shards })
+        Err(Error::Run(RunError::Cancelled)) => {
+            Err(ShardError::Unfinished { path: out.shown(), done: done.len(), total: n_shards }
+                .into())
         }
         Err(error) => Err(error),
         Ok(()) => Ok(done),
@@ -228,7 +230,7 @@ impl Conversion<'_> {
         let mut values: Vec<Vec<u8>> = vec![Vec::new(); n_fields];
         for row in Row::first(shard.n_samples()) {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
+                return Err(RunError::Cancelled.into());
             }
             for (field, value) in values.iter_mut().enumerate() {
                 shard.read(row, FieldIdx(field), value)?;

@@ -13,7 +13,7 @@ use gular_bundle::{
 use gular_files::{rename_synced, write_file};
 
 use crate::convert::conversion::Conversion;
-use crate::facts::Error;
+use crate::error::Error;
 use crate::shards::{STATE_DIR, gone, remove_gone};
 
 /// Whether folder `out` is what this bundle is converted to: its lists have all samples in order,

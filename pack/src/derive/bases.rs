@@ -9,7 +9,7 @@ use gular_bundle::{
 };
 
 use super::like_base::kind;
-use crate::facts::Error;
+use crate::error::Error;
 
 /// Bundles of the same fields, and their classes as one list.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use gular_files::parallel;
 use super::bases::{Bases, Line};
 use super::bits::Bits;
 use super::options::DeriveOptions;
-use crate::facts::{Error, KeyList};
+use crate::error::Error;
+use crate::facts::{KeyList, RunError};
 use crate::packing::Progress;
 
 /// The samples that are taken from each line.
@@ -96,7 +97,7 @@ pub(super) fn each_line<T: Send>(
         Ok::<_, Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled);
+        return Err(RunError::Cancelled.into());
     }
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
     made.sort_unstable_by_key(|(number, _)| *number);

@@ -15,7 +15,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use gular_bundle::{Bundle, BundlePath, FieldIdx, Row, ShardIdx, Split};
 use gular_files::parallel;
 
-use crate::facts::{Error, PixelBudget, Sorted, Sorter, Spares};
+use crate::error::Error;
+use crate::facts::{PixelBudget, RunError, Sorted, Sorter, Spares};
 use crate::packing::{PackOptions, Progress};
 use crate::plan::{Plan, Record, check_cancel, tiles};
 use crate::shards::{InputReader, Likeness, StoredSample, StoredValue};
@@ -192,7 +193,7 @@ impl Comparison<'_> {
             Ok::<_, Error>(())
         })?;
         if self.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
         Ok(())
     }

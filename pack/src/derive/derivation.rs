@@ -17,7 +17,8 @@ use super::options::{DeriveOptions, Limit, Unlisted};
 use super::relabel::{NewLabels, Relabelled};
 use super::views::{self, NewLine};
 use super::{equal_keys, limit};
-use crate::facts::{BadInput, Error};
+use crate::error::Error;
+use crate::facts::BadInput;
 use crate::packing::Progress;
 use crate::plan::check_fractions;
 use crate::shards::{OutDir, finished_bundle};
@@ -146,7 +147,7 @@ fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
             "splits can come from a column or from fractions, not from both",
         );
     }
-    check_fractions(&options.fractions)
+    Ok(check_fractions(&options.fractions)?)
 }
 
 /// Makes the manifest of the new bundle, and says why it has no statistics.

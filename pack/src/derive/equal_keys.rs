@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use super::bases::{Bases, Line};
 use super::choose::Taken;
 use super::options::DeriveOptions;
-use crate::facts::{Error, Names, Sorter};
+use crate::error::Error;
+use crate::facts::{Names, Sorter};
 use crate::plan::{check_cancel, folded};
 
 /// Refuses samples of several bundles whose keys other file systems would take for one.

@@ -7,7 +7,8 @@ use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, Shar
 
 use super::bases::joined_field;
 use super::compare::Splits;
-use crate::facts::{Error, Pattern};
+use crate::error::Error;
+use crate::facts::Pattern;
 use crate::layout::{Labels, Layout, Table, TableOptions};
 use crate::packing::{PackOptions, fields};
 use crate::plan::{

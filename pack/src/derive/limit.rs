@@ -12,7 +12,8 @@ use super::bases::{Bases, Line};
 use super::choose::{Taken, each_line};
 use super::options::{DeriveOptions, Limit};
 use super::relabel::Relabelled;
-use crate::facts::{Error, Names};
+use crate::error::Error;
+use crate::facts::Names;
 use crate::plan::hash;
 
 /// Samples that share a quota: all, or those of a class and split.

@@ -9,8 +9,6 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 
-use crate::facts::Error;
-
 /// The way in which a file was linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Linked {
@@ -38,6 +36,7 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<Linked, Error> {
     }
 }
 
+use crate::error::Error;
 #[cfg(not(test))]
 use fs::hard_link;
 
@@ -70,6 +69,7 @@ fn again(from: &Path, to: &Path) -> Result<Linked, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::RunError;
 
     #[test]
     fn a_file_is_linked_once_and_another_is_never_taken_for_it() {
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(fs::read(&third).unwrap(), b"shard");
         fs::write(&from, "shard").unwrap();
         assert!(matches!(link(&from, &to), Err(Error::FileExists { .. })));
-        assert!(matches!(link(&by, &to), Err(Error::Io(_))));
+        assert!(matches!(link(&by, &to), Err(Error::Run(RunError::Io(_)))));
     }
 }

@@ -21,10 +21,11 @@ use super::derivation::{Version, derive_from};
 use super::derive_report::DeriveReport;
 use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
-use crate::facts::{BadInput, Error};
-use crate::layout::{Labels, TableOptions, Unlabelled, Unpacked};
+use crate::error::Error;
+use crate::facts::BadInput;
+use crate::layout::{Labels, LayoutError, TableOptions, Unlabelled, Unpacked};
 use crate::packing::{PackOptions, PackReport, Progress, make_plan, open_source, pack, with_known};
-use crate::shards::{SKIPPED_NAME, finished_bundle};
+use crate::shards::{SKIPPED_NAME, ShardError, finished_bundle};
 use crate::source::LabelColumn;
 
 /// What a new version took from its base, and what it packed.
@@ -150,7 +151,7 @@ pub fn pack_onto(
             && some.plan.tile.is_none()
             && !some.plan.joins_files();
         match pack_new(source, &new, &some, progress, cancel) {
-            Err(Error::NoImages { left_out, .. })
+            Err(Error::Layout(LayoutError::NoImages { left_out, .. }))
                 if !left_out.is_empty() && compared.unchanged > 0 =>
             {
                 skipped = left_out;
@@ -198,8 +199,11 @@ pub fn pack_onto(
     };
     let derive = DeriveOptions { labels, unlisted, ..derive };
     let made = derive_from(&parts, out, &derive, Some(&version), &|_| {}, cancel);
-    if let Err(Error::AlreadyBundle { .. } | Error::AlreadyPart { .. } | Error::NotEmpty { .. }) =
-        made
+    if let Err(Error::Shard(
+        ShardError::AlreadyBundle { .. }
+        | ShardError::AlreadyPart { .. }
+        | ShardError::NotEmpty { .. },
+    )) = made
     {
         // Another run cannot use the packed samples, since they name another folder.
         remove(&new)?;
@@ -239,7 +243,11 @@ fn pack_new(
         remove(new)?;
     }
     match pack(source, new, options, progress, cancel) {
-        Err(Error::OtherPlan { .. } | Error::AlreadyBundle { .. } | Error::NotEmpty { .. }) => {
+        Err(Error::Shard(
+            ShardError::OtherPlan { .. }
+            | ShardError::AlreadyBundle { .. }
+            | ShardError::NotEmpty { .. },
+        )) => {
             remove(new)?;
             pack(source, new, options, progress, cancel)
         }
@@ -251,8 +259,10 @@ fn pack_new(
 fn as_of(out: &Path, error: Error) -> Error {
     let path = out.display().to_string();
     match error {
-        Error::Busy { .. } => Error::Busy { path },
-        Error::Unfinished { done, total, .. } => Error::Unfinished { path, done, total },
+        Error::Shard(ShardError::Busy { .. }) => ShardError::Busy { path }.into(),
+        Error::Shard(ShardError::Unfinished { done, total, .. }) => {
+            ShardError::Unfinished { path, done, total }.into()
+        }
         error => error,
     }
 }

@@ -7,8 +7,10 @@ use gular_bundle::{Field, Row, Split};
 use super::bases::{Bases, Line};
 use super::choose::Taken;
 use super::options::{DeriveOptions, Unlisted};
-use crate::facts::{Error, Names};
+use crate::error::Error;
+use crate::facts::Names;
 use crate::layout::{FieldColumns, Join, Joined, Said, Table, TableOptions};
+use crate::plan::PlanError;
 
 /// A sample, and the label and split that a table gives to it.
 type OfRow = (Row, Option<i32>, Option<Split>);
@@ -115,7 +117,7 @@ impl NewLabels {
         let labelled = self.table.labelled();
         let mut said: HashMap<usize, Vec<OfRow>> = HashMap::new();
         let Joined { unlabelled, unused, .. } =
-            join.finish(&self.table, &|_, _| None, &mut |_, place, of_row: &Said| {
+            join.finish::<Error>(&self.table, &|_, _| None, &mut |_, place, of_row: &Said| {
                 let row = Row((place & u64::from(u32::MAX)) as usize);
                 let label = i32::try_from(of_row.label).ok().filter(|_| labelled);
                 said.entry((place >> 32) as usize).or_default().push((row, label, of_row.split));
@@ -165,7 +167,7 @@ impl NewLabels {
                 let files: Vec<String> =
                     self.table.files().iter().map(|p| format!("`{}`", p.display())).collect();
                 let why = format!("{} has no row with a label for them", files.join(" or "));
-                Err(Error::Unlabelled { n, images: without.to_string(), why })
+                Err(PlanError::Unlabelled { n, images: without.to_string(), why }.into())
             }
         }
     }

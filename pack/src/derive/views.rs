@@ -6,7 +6,7 @@ use super::bases::{Bases, Line};
 use super::choose::{Taken, each_line};
 use super::options::DeriveOptions;
 use super::relabel::{Relabelled, SaidOf};
-use crate::facts::Error;
+use crate::error::Error;
 use crate::plan::{split_by, tiles};
 use std::sync::atomic::AtomicBool;
 

@@ -9,7 +9,8 @@ use gular_bundle::{Bundle, Digest, Field, FieldIdx, Row, SampleId, Shard, ShardI
 use super::groups::{DuplicateGroup, DuplicateSample, Duplicates, MOST_NAMED};
 use super::join::{Entry, Place, equal};
 use super::list::List;
-use crate::facts::Error;
+use crate::error::Error;
+use crate::facts::RunError;
 
 /// A bundle in which duplicates are searched.
 pub struct Among<'a> {
@@ -38,7 +39,7 @@ impl Default for DuplicateOptions {
 /// samples of `among` have. With `other`, finds values that samples of both have.
 ///
 /// # Errors
-/// Those of reading the indexes and of writing the list; [`Error::Cancelled`].
+/// Those of reading the indexes and of writing the list; [`RunError::Cancelled`].
 pub fn find_duplicates(
     among: &Among<'_>,
     other: Option<&Among<'_>>,
@@ -97,7 +98,7 @@ impl Among<'_> {
         let field = self.field();
         for (shard, ..) in self.shards() {
             if cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
+                return Err(RunError::Cancelled.into());
             }
             let index = self.bundle.shard(shard)?.index()?;
             for row in index.rows() {

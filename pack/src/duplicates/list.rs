@@ -7,7 +7,7 @@ use gular_files::{begins_with, folder_of, persist, temp_in};
 use tempfile::NamedTempFile;
 
 use super::groups::DuplicateSample;
-use crate::facts::Error;
+use crate::error::Error;
 
 const HEADER: [&str; 5] = ["digest", "bundle", "split", "key", "label"];
 

@@ -17,7 +17,8 @@ use serde::Serialize;
 use super::find::Among;
 use super::groups::DuplicateSample;
 use super::join::Place;
-use crate::facts::{Error, Sorted, Sorter};
+use crate::error::Error;
+use crate::facts::{RunError, Sorted, Sorter};
 use crate::packing::Progress;
 
 /// Most pairs that are kept; all are counted.
@@ -78,7 +79,7 @@ pub struct LookPair {
 ///
 /// # Errors
 /// [`Error::NoPictures`] of a bundle without field `image`; those of reading; a sample
-/// whose bytes are not those of its digest; [`Error::Cancelled`].
+/// whose bytes are not those of its digest; [`RunError::Cancelled`].
 pub fn find_looks(
     among: &Among<'_>,
     other: Option<&Among<'_>>,
@@ -142,7 +143,7 @@ pub fn find_looks(
         Ok::<(), Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled);
+        return Err(RunError::Cancelled.into());
     }
     let mut looks = Looks {
         compared: compared.into_inner(),
@@ -285,7 +286,7 @@ impl Pairs<'_> {
         }
         let sample = |look: &Look| {
             let shelf = self.both.get(look.place.bundle()).ok_or_else(|| {
-                Error::Option("a sample is not of a bundle that was compared".to_owned())
+                RunError::Option("a sample is not of a bundle that was compared".to_owned())
             })?;
             shelf.sample(look.place)
         };

@@ -7,7 +7,21 @@ use std::path::Path;
 
 use gular_codec::Format;
 
-use crate::facts::OtherFiles;
+/// The files of a source without images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OtherFiles {
+    /// Of any kind, or none.
+    #[default]
+    Any,
+    /// Pictures in a format that is not packed as such.
+    Pictures,
+    /// Arrays, or TIFF.
+    Arrays,
+    /// Archives.
+    Archives,
+    /// Tables, whose columns may be pixels.
+    Tables,
+}
 
 /// Extensions, in lower case, of files that are packed as pictures, and what they stand for. The
 /// first picture of an `.mpo` is a JPEG, which is what every decoder of JPEG reads.

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::facts::{Error, Names};
+use crate::facts::{Names, RunError};
 
 /// The keys of some files, as hashes: 17 bytes per key, however long it is.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct KeyList {
 }
 
 impl KeyList {
-    pub(crate) fn read(files: &[PathBuf]) -> Result<Self, Error> {
+    pub(crate) fn read(files: &[PathBuf]) -> Result<Self, RunError> {
         let mut hashes = Vec::new();
         each_line(files, &mut |key| hashes.push(hash(key)))?;
         hashes.sort_unstable();
@@ -40,7 +40,7 @@ impl KeyList {
     }
 
     /// The keys for which [`KeyList::has`] was never called.
-    pub(crate) fn unseen(&self) -> Result<Names, Error> {
+    pub(crate) fn unseen(&self) -> Result<Names, RunError> {
         let mut names = Names::default();
         let n = self.seen.iter().filter(|seen| !seen.load(Ordering::Relaxed)).count() as u64;
         if n > 0 {
@@ -63,9 +63,9 @@ fn hash(key: &str) -> u128 {
     u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }
 
-fn each_line(files: &[PathBuf], each: &mut dyn FnMut(&str)) -> Result<(), Error> {
+fn each_line(files: &[PathBuf], each: &mut dyn FnMut(&str)) -> Result<(), RunError> {
     for path in files {
-        let io = |e| Error::io("read", path, e);
+        let io = |e| RunError::io("read", path, e);
         for line in BufReader::new(File::open(path).map_err(io)?).lines() {
             let line = line.map_err(io)?;
             let key = line.trim_end_matches('\r');

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::facts::Error;
+use crate::facts::RunError;
 
 /// Most class names; columns with more different values are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
@@ -33,11 +33,11 @@ impl Numbering {
         lone: bool,
         column: &str,
         path: &str,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RunError> {
         let Words { words, most } = words;
         let too_many = || {
             let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
-            Error::setting(&["label_column"], text)
+            RunError::setting(&["label_column"], text)
         };
         let mut numbers = HashMap::new();
         let classes = match (given, most) {
@@ -47,7 +47,7 @@ impl Numbering {
                 let names = words.iter().all(|word| word == "-1" || known.contains(word));
                 if let Some(most) = most.filter(|_| !names) {
                     if most >= given.len() as i64 {
-                        return Err(Error::UnknownClass {
+                        return Err(RunError::UnknownClass {
                             path: path.to_owned(),
                             class: most.to_string(),
                             list: "the list of classes".to_owned(),

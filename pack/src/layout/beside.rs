@@ -1,7 +1,7 @@
 //! The files of a field, found by what they have in common with their images.
 
-use crate::facts::{Error, LayoutError, Pattern, TwoReadings, stem_and_extension};
-use crate::layout::{Layout, Placed};
+use crate::facts::{Pattern, stem_and_extension};
+use crate::layout::{Layout, LayoutError, Placed};
 use crate::source::{FieldFiles, Source};
 
 /// Most different endings; if there are more, they are parts of names.
@@ -39,7 +39,7 @@ impl Stems {
         source: &Source,
         field: &FieldFiles,
         layout: &Layout,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LayoutError> {
         let form = match &field.pattern {
             None => Form::Stem,
             Some(pattern) => Form::Parts(pattern.clone(), layout.shared(pattern)?),
@@ -54,7 +54,7 @@ impl Stems {
             });
             if stems.endings.len() > MOST_ENDINGS {
                 let (name, shown) = (&field.name, source.path().display());
-                return Err(Error::setting(&["field"], format!(
+                return Err(LayoutError::setting(&["field"], format!(
                     "the files for field `{name}` in `{shown}` differ in more than {MOST_ENDINGS} ways from the paths of images, such as `{path}`"
                 )));
             }
@@ -107,7 +107,7 @@ impl Stems {
 
 impl Form {
     /// What a file has in common with its image, and what it has of its own.
-    fn divide(&self, path: &str) -> Result<Option<(String, String)>, Error> {
+    fn divide(&self, path: &str) -> Result<Option<(String, String)>, LayoutError> {
         let (pattern, shared) = match self {
             Self::Stem => {
                 let (stem, _) = stem_and_extension(path);
@@ -116,11 +116,8 @@ impl Form {
             }
             Self::Parts(pattern, shared) => (pattern, shared),
         };
-        let values = pattern.read(path).map_err(|TwoReadings { name, values }| {
-            let [short, long] = values;
-            let (path, pattern) = (path.to_owned(), pattern.to_string());
-            LayoutError::TwoReadings { path, pattern, name, short, long }
-        })?;
+        let values =
+            pattern.read(path).map_err(|two| LayoutError::two_readings(path, pattern, two))?;
         let Some(values) = values else { return Ok(None) };
         let common: Vec<&str> = shared.iter().filter_map(|name| values.get(name)).collect();
         let own = pattern.template(path, shared);

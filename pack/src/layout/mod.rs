@@ -9,6 +9,7 @@
 mod band_files;
 mod beside;
 mod cards;
+mod error;
 mod folders;
 mod labels;
 mod natural;
@@ -22,6 +23,7 @@ mod tables_beside;
 pub(crate) use band_files::BandFiles;
 pub(crate) use beside::{Found, Stems};
 pub use cards::{Card, datasets, parse_datasets};
+pub use error::LayoutError;
 pub(crate) use folders::{Folders, Marks};
 pub(crate) use labels::{
     BOXES, Cell, Join, Joined, Said, Table, Tables, Unpacked, hot_classes, stored,

@@ -2,9 +2,8 @@
 
 use gular_bundle::{Field, FieldName, Split};
 
-use crate::facts::{
-    BAND, DATE, EXT, KEY, LABEL, LayoutError, Pattern, SPLIT, TwoReadings, Values, split_of,
-};
+use crate::facts::{BAND, DATE, EXT, KEY, LABEL, Pattern, SPLIT, Values, split_of};
+use crate::layout::LayoutError;
 
 /// The name of what belongs together when splits are made.
 const GROUP: &str = "group";
@@ -174,11 +173,8 @@ impl Layout {
             if found.as_ref().is_some_and(|(first, _)| first.weight() > pattern.weight()) {
                 break;
             }
-            let values = pattern.read(path).map_err(|TwoReadings { name, values }| {
-                let [short, long] = values;
-                let (path, pattern) = (path.to_owned(), pattern.to_string());
-                LayoutError::TwoReadings { path, pattern, name, short, long }
-            })?;
+            let values =
+                pattern.read(path).map_err(|two| LayoutError::two_readings(path, pattern, two))?;
             match (&found, values) {
                 (_, None) => {}
                 (None, Some(values)) => found = Some((pattern, values)),

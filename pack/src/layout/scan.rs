@@ -9,14 +9,16 @@ use gular_codec::Format;
 use gular_files::TEMP_PREFIX;
 
 use crate::facts::{
-    BAND, BadInput, BadInputs, DATE, Doubt, Error, Fault, LayoutError, LeftOut, Names, OtherFiles,
-    Pattern, WayToRead, formats, named, split_like, split_of, split_within, stem_and_extension,
+    BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
+    formats, named, split_like, split_of, split_within, stem_and_extension,
 };
 use crate::layout::{
-    BandFiles, Folders, Labels, Layout, LayoutOptions, Marks, TablesBeside, Unlabelled, in_a_table,
-    masks_among, recognise,
+    BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, TablesBeside,
+    Unlabelled, in_a_table, masks_among, recognise,
 };
-use crate::source::{Archive, Inputs, OnBadInput, PixelColumns, Source, hidden, media_type_of};
+use crate::source::{
+    Archive, Inputs, OnBadInput, PixelColumns, Source, SourceError, hidden, media_type_of,
+};
 
 /// Extensions of lists without column names.
 const LISTS: [&str; 2] = ["txt", "lst"];
@@ -67,11 +69,11 @@ pub(crate) struct Scan {
 }
 
 /// Walks `source` and hands each image's key and size to `found`.
-pub(crate) fn scan(
+pub(crate) fn scan<E: From<LayoutError> + From<SourceError>>(
     source: &Source,
     options: &LayoutOptions<'_>,
-    found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
-) -> Result<Scan, Error> {
+    found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), E>,
+) -> Result<Scan, E> {
     let path = source.path();
     let meaning = Meaning::new(source, options)?;
     let others = others(source, options)?;
@@ -99,28 +101,27 @@ pub(crate) fn scan(
             walk.scan.doubts.extend(rows.doubts());
         }
     }
-    if let Some(error) = walk.bad.into_error() {
-        return Err(error);
-    }
+    walk.bad.into_result().map_err(LayoutError::from)?;
     let Walk { mut scan, meaning, .. } = walk;
     let unmatched = scan.unmatched.n > 0;
     if options.inputs == Inputs::Images && options.images.is_empty() && scan.files > 0 {
         let arrays = formats::arrays(&scan.ignored);
         if arrays >= 2 * scan.files {
             let path = path.display().to_string();
-            return Err(Error::MostlyArrays { path, arrays, pictures: scan.files });
+            return Err(LayoutError::MostlyArrays { path, arrays, pictures: scan.files }.into());
         }
     }
     meaning.finish(options, &mut scan)?;
     if unmatched && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
         let patterns: Vec<String> =
             options.images.iter().map(|pattern| format!("`{pattern}`")).collect();
-        return Err(Error::Layout(LayoutError::Unmatched {
+        return Err(LayoutError::Unmatched {
             n: scan.unmatched.n,
             images: scan.unmatched.to_string(),
             patterns: patterns.join(", "),
             one: patterns.len() == 1,
-        }));
+        }
+        .into());
     }
     if scan.files == 0 {
         let ignored: Vec<String> = scan.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
@@ -133,7 +134,7 @@ pub(crate) fn scan(
         let others = formats::others(&scan.ignored);
         if let Some(format) = format.filter(|_| others != OtherFiles::Arrays) {
             let path = path.display().to_string();
-            return Err(Error::Outside { path, is_file: false, ignored, format });
+            return Err(SourceError::Outside { path, is_file: false, ignored, format }.into());
         }
         let what = match options.inputs {
             Inputs::Images => "JPEG, PNG, WebP, BMP, GIF or Netpbm image",
@@ -141,13 +142,14 @@ pub(crate) fn scan(
             Inputs::Bytes => "file",
             Inputs::Pixels { .. } => "row of pixels",
         };
-        return Err(Error::NoImages {
+        return Err(LayoutError::NoImages {
             what,
             path: path.display().to_string(),
             ignored,
             others,
             left_out: Vec::new(),
-        });
+        }
+        .into());
     }
     Ok(scan)
 }
@@ -160,7 +162,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    fn new(source: &Source, options: &LayoutOptions<'_>) -> Result<Self, Error> {
+    fn new(source: &Source, options: &LayoutOptions<'_>) -> Result<Self, LayoutError> {
         if options.images.is_empty() {
             return Ok(Self::Counting(Folders::new(one_folder(source, options.inputs)?)));
         }
@@ -168,7 +170,7 @@ impl Meaning {
             Inputs::Arrays => Layout::of_arrays(options.images.to_vec())?,
             _ => Layout::new(options.images.to_vec())?,
         };
-        let fail = |text: &str| Err(Error::setting(&["images", "labels"], text));
+        let fail = |text: &str| Err(LayoutError::setting(&["images", "labels"], text));
         if layout.has_splits() && takes_splits(options) {
             return fail("splits can come from paths or from a column, not from both");
         }
@@ -195,7 +197,7 @@ impl Meaning {
     }
 
     /// Takes an image; whether a pattern fits it.
-    fn take(&mut self, path: &str, scan: &mut Scan) -> Result<bool, Error> {
+    fn take(&mut self, path: &str, scan: &mut Scan) -> Result<bool, LayoutError> {
         match self {
             Self::Counting(folders) => {
                 folders.add(path);
@@ -229,7 +231,7 @@ impl Meaning {
     }
 
     /// Sets the layout, now that all paths are known.
-    fn finish(self, options: &LayoutOptions<'_>, scan: &mut Scan) -> Result<(), Error> {
+    fn finish(self, options: &LayoutOptions<'_>, scan: &mut Scan) -> Result<(), LayoutError> {
         let folders = match self {
             Self::Given(layout, _) => {
                 let patterns = options.images.iter().map(ToString::to_string);
@@ -240,7 +242,7 @@ impl Meaning {
             Self::Counting(folders) => folders,
         };
         if let Some(doubt) = scan.bands.doubt() {
-            return Err(LayoutError::from(doubt).into());
+            return Err(doubt.into());
         }
         // A table's splits are those of its column, and rows of pixels have no folders.
         let plain = takes_splits(options) || matches!(options.inputs, Inputs::Pixels { .. });
@@ -271,10 +273,10 @@ impl Meaning {
                 let mut doubt = doubt.clone();
                 let all = found.patterns.iter().map(String::as_str).collect::<Vec<_>>();
                 doubt.readings.push(WayToRead::new("if it is the only class", &all));
-                return Err(LayoutError::from(doubt).into());
+                return Err(doubt.into());
             }
             if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
-                return Err(LayoutError::from(doubt).into());
+                return Err(doubt.into());
             }
             scan.doubts.extend(unread_lists(&scan.lists, found.splits.is_empty()));
             scan.classes = found.classes;
@@ -321,7 +323,7 @@ const MOST_AROUND: usize = 8;
 /// The folder that has everything else in it, such as the one that people pack into an archive:
 /// nothing else is beside it, and there are several folders in it, or one that is a split. It ends
 /// in a slash; nothing if there is none.
-pub(crate) fn one_folder(source: &Source, inputs: Inputs) -> Result<String, Error> {
+pub(crate) fn one_folder(source: &Source, inputs: Inputs) -> Result<String, LayoutError> {
     let around = match source {
         Source::Folder(folder) => around_folders(folder, inputs),
         Source::Archive(archive) => around_members(archive, inputs)?,
@@ -367,14 +369,14 @@ fn around_folders(source: &Path, inputs: Inputs) -> Option<Vec<String>> {
 }
 
 /// The same of an archive.
-fn around_members(archive: &Archive, inputs: Inputs) -> Result<Option<Vec<String>>, Error> {
+fn around_members(archive: &Archive, inputs: Inputs) -> Result<Option<Vec<String>>, LayoutError> {
     let folders_of = |name: &'_ str| -> Vec<String> {
         let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
         folders.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
     };
     let common = |a: &[String], b: &[String]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (mut around, mut fewest) = (None::<Vec<String>>, usize::MAX);
-    archive.files(&mut |name, _| {
+    archive.files::<SourceError>(&mut |name, _| {
         if !hidden(name) && media_type_of(name, inputs).is_some() {
             let folders = folders_of(name);
             fewest = fewest.min(folders.len());
@@ -387,7 +389,7 @@ fn around_members(archive: &Archive, inputs: Inputs) -> Result<Option<Vec<String
     let around = around.filter(|around| around.len() < fewest || has_split(around));
     let Some(mut around) = around.filter(|around| !around.is_empty()) else { return Ok(None) };
     // A folder without images is beside others, too.
-    archive.files(&mut |name, _| {
+    archive.files::<SourceError>(&mut |name, _| {
         let folders = if hidden(name) { Vec::new() } else { folders_of(name) };
         let n = common(&around, &folders);
         if folders.len() > n {
@@ -413,7 +415,7 @@ impl Others {
     }
 }
 
-fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, Error> {
+fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, LayoutError> {
     let mut others = Others::default();
     for field in options.fields {
         let (Some(files), pattern) = (&field.files, &field.pattern) else {
@@ -431,7 +433,7 @@ fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, Error>
                     "the files for field `{}` are in the same folder as the images: give a pattern of their paths that tells them apart",
                     field.name
                 );
-                return Err(Error::setting(&["mask", "field"], text));
+                return Err(LayoutError::setting(&["mask", "field"], text));
             }
             Some(pattern) if below.is_empty() => others.patterns.push(pattern.clone()),
             _ => others.folders.push(format!("{below}/")),
@@ -440,7 +442,7 @@ fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, Error>
     Ok(others)
 }
 
-struct Walk<'a> {
+struct Walk<'a, E> {
     source: &'a Source,
     path: &'a Path,
     others: Others,
@@ -448,12 +450,12 @@ struct Walk<'a> {
     options: &'a LayoutOptions<'a>,
     scan: Scan,
     bad: BadInputs,
-    found: &'a mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
+    found: &'a mut dyn FnMut(&BundlePath, u64) -> Result<(), E>,
 }
 
-impl Walk<'_> {
+impl<E: From<LayoutError>> Walk<'_, E> {
     /// Takes an entry of a folder; metadata when it is a folder to go into.
-    fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
+    fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, E> {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         // An example is the lock of a fetch into this folder.
         if name.starts_with(TEMP_PREFIX.as_bytes()) {
@@ -487,7 +489,7 @@ impl Walk<'_> {
         *ignored.entry(if known { kind } else { "others" }.to_owned()).or_default() += 1;
     }
 
-    fn file(&mut self, path: &Path, size: u64) -> Result<(), Error> {
+    fn file(&mut self, path: &Path, size: u64) -> Result<(), E> {
         let relative = path.strip_prefix(self.path).unwrap_or(path);
         let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let extension = extension.unwrap_or_else(|| "no extension".to_owned());

@@ -12,9 +12,13 @@ use gular_bundle::{DATA_DIR, Digest, FileEntry, Manifest, ShardEntry};
 use gular_files::{parallel, persist, temp_in};
 use serde::Serialize;
 
-use crate::facts::{BadInputs, Error, OtherFiles};
+use crate::error::Error;
+use crate::facts::{BadInputs, OtherFiles, RunError};
+use crate::layout::LayoutError;
 use crate::packing::{Progress, check_apart};
-use crate::shards::{Gathered, OutDir, PART_NAME, PartFile, STATE_DIR, finished_bundle};
+use crate::shards::{
+    Gathered, OutDir, PART_NAME, PartFile, STATE_DIR, ShardError, finished_bundle,
+};
 
 /// Options of merging; none of them changes a byte of the bundle.
 #[derive(Debug, Clone, Copy)]
@@ -95,13 +99,14 @@ pub fn merge(
         let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
         let ignored = format!("; all {n} inputs were left out");
         let left_out = gathered.skipped;
-        return Err(Error::NoImages {
+        return Err(LayoutError::NoImages {
             what: "image",
             path,
             ignored,
             others: OtherFiles::Any,
             left_out,
-        });
+        }
+        .into());
     }
     let manifest = gathered.manifest(template);
     let mut report = MergeReport {
@@ -128,7 +133,7 @@ pub fn merge(
             report.copied = OutDir::with(out, |dir| {
                 let copied = place(&files, &manifest, dir, options.jobs, progress, cancel)?;
                 dir.publish(&manifest, &gathered.skipped)?;
-                Ok(copied)
+                Ok::<_, Error>(copied)
             })?;
         }
     }
@@ -138,7 +143,8 @@ pub fn merge(
 
 fn open(dir: &Path) -> Result<Found, Error> {
     let wrong = |reason: &str| {
-        Err(Error::BadPart { path: dir.display().to_string(), reason: reason.to_owned() })
+        Err(ShardError::BadPart { path: dir.display().to_string(), reason: reason.to_owned() }
+            .into())
     };
     if dir.join(STATE_DIR).symlink_metadata().is_ok() {
         return wrong("its run was interrupted");
@@ -288,7 +294,7 @@ fn place(
     let copied = files.iter().filter(|f| device(&f.from) != here && !is_there(f));
     let (needed, free) = (copied.map(|f| f.entry.bytes).sum(), out.free()?.bytes);
     if free < needed {
-        return Err(Error::NoSpace { path: out.shown(), needed, free });
+        return Err(RunError::NoSpace { path: out.shown(), needed, free }.into());
     }
     let copied = std::sync::atomic::AtomicU64::new(0);
     parallel(files, jobs.max(1), cancel, |file, stop| {
@@ -301,7 +307,7 @@ fn place(
         Ok::<(), Error>(())
     })?;
     if cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled);
+        return Err(RunError::Cancelled.into());
     }
     gular_files::sync_folder(&out.data)?;
     Ok(copied.into_inner())
@@ -329,7 +335,7 @@ fn copy(
     let mut buffer = vec![0; 1 << 20];
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
         let n = match source.read(&mut buffer) {
             Ok(0) => break,

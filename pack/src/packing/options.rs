@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::PackReport;
-use crate::facts::Part;
 use crate::plan::PlanOptions;
+use crate::shards::Part;
 
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::{PackOptions, PackReport, Progress, Resampling};
-use crate::facts::{BadInputs, Error, OtherFiles, PixelBudget};
-use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
+use crate::error::Error;
+use crate::facts::{BadInputs, OtherFiles, PixelBudget, RunError};
+use crate::layout::{BOXES, Labels, Layout, LayoutError, Scan, Table, Unpacked, scan};
 use crate::plan::{
     Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
     classes, of_imagefolder, of_known, with_roles,
@@ -91,9 +92,9 @@ pub(crate) fn open_source(
     cancel: &AtomicBool,
 ) -> Result<Source, Error> {
     if let Inputs::Pixels { .. } = options.inputs {
-        return PixelRows::open(source, &options.source(), temp, cancel).map(Source::Pixels);
+        return Ok(Source::Pixels(PixelRows::open(source, &options.source(), temp, cancel)?));
     }
-    Source::open(source, &options.source(), Some(temp), cancel)
+    Ok(Source::open(source, &options.source(), Some(temp), cancel)?)
 }
 
 fn dry_run(
@@ -237,7 +238,7 @@ fn run(
         let what = "image";
         let path = source.path().display().to_string();
         let (others, left_out) = (OtherFiles::Any, gathered.skipped);
-        return Err(Error::NoImages { what, path, ignored, others, left_out });
+        return Err(LayoutError::NoImages { what, path, ignored, others, left_out }.into());
     }
     let manifest = gathered.manifest(template);
     let digest = out.publish(&manifest, &gathered.skipped)?;
@@ -326,15 +327,15 @@ pub(crate) fn make_plan(
     }
     let mut n = 0_u64;
     beside::check(options)?;
-    let mut found = scan(source, &options.layout(), &mut |key, bytes| {
+    let mut found = scan::<Error>(source, &options.layout(), &mut |key, bytes| {
         n += 1;
         if n.is_multiple_of(1000) {
             progress(Progress::Scanned(n));
             if cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
+                return Err(RunError::Cancelled.into());
             }
         }
-        builder.look(source, key, bytes)
+        Ok(builder.look(source, key, bytes)?)
     })?;
     progress(Progress::Scanned(n));
     builder.join_files(source, cancel, &mut |n| {
@@ -401,7 +402,7 @@ fn check_space(
 ) -> Result<(), Error> {
     let (free, needed) = (out.free()?.bytes, still_needed(plan, shards, done));
     if free < needed {
-        return Err(Error::NoSpace { path: out.shown(), needed, free });
+        return Err(RunError::NoSpace { path: out.shown(), needed, free }.into());
     }
     Ok(())
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
-use crate::facts::{ARCHIVES, BadInputs, Doubt, Outside, Part, counted};
+use crate::facts::{ARCHIVES, BadInputs, Doubt, Outside, counted};
 use crate::layout::{Scan, StoredSplit, TableColumns, unpacked as unpacked_kinds};
 use crate::plan::{FractionsBy, Plan, PlanOptions};
+use crate::shards::Part;
 use crate::source::{Inputs, PixelColumns};
 
 /// The way in which a loader resizes values that are on the pixels of the image.

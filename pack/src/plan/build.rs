@@ -20,13 +20,13 @@ use super::order::{folded, order_key, split_by};
 use super::record::SortRecord;
 use super::write::{Content, write};
 use crate::facts::{
-    BadInput, BadInputs, Doubt, Error, Fault, KeyList, LayoutError, Names, Remedy, Sorter, Start,
-    counted, is_jpeg_2000_name,
+    BadInput, BadInputs, Doubt, Fault, KeyList, Names, Remedy, RunError, Sorter, Start, counted,
+    is_jpeg_2000_name,
 };
-use crate::layout::{Join, Labels, Layout, Table, Unlabelled};
+use crate::layout::{Join, Labels, Layout, LayoutError, Table, Unlabelled};
 use crate::plan::{
-    Beside, CheckImages, Depths, FractionsBy, Group, PayloadRecipe, PlanOptions, StackFiles,
-    StackOptions, TileOptions, stack, tiles,
+    Beside, CheckImages, Depths, FractionsBy, Group, PayloadRecipe, PlanError, PlanOptions,
+    StackFiles, StackOptions, TileOptions, stack, tiles,
 };
 use crate::source::{OnBadInput, Source};
 
@@ -70,9 +70,9 @@ impl<'a> PlanBuilder<'a> {
     /// Makes a builder that sorts in folder `dir` what does not fit in memory.
     ///
     /// # Errors
-    /// [`Error::Option`] when an option makes no sense; [`Error::Io`] when a list of keys cannot be
+    /// [`RunError::Option`] when an option makes no sense; [`RunError::Io`] when a list of keys cannot be
     /// read.
-    pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, Error> {
+    pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, PlanError> {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
         let by_name = Sorter::new(dir, options.memory_bytes / 2);
@@ -122,7 +122,7 @@ impl<'a> PlanBuilder<'a> {
         source: &Source,
         key: &BundlePath,
         bytes: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         if let Source::Pixels(rows) = source {
             self.depths.pixels(rows.shape(), key.as_str());
             let (label, split) = rows.label_and_split(key.as_str());
@@ -158,7 +158,7 @@ impl<'a> PlanBuilder<'a> {
         source: &Source,
         cancel: &AtomicBool,
         each: &mut dyn FnMut(u64),
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         let Some(files) = self.stack_files.take() else { return Ok(()) };
         let PlanOptions { max_pixels, pages, align, on_error, tile, memory_bytes, .. } =
             self.options;
@@ -167,7 +167,7 @@ impl<'a> PlanBuilder<'a> {
         let tiled = tile.is_some();
         let join = StackOptions { limits, pages, align, bands: &bands, tiled };
         let dir = self.dir.clone();
-        let io = |e| Error::io("sort in", &dir, e);
+        let io = |e| PlanError::io("sort in", &dir, e);
         let mut stacks = Sorter::new(&self.dir, memory_bytes / 4);
         let (mut bad, mut n) = (BadInputs::default(), 0_u64);
         let mut dates: Option<(usize, String)> = None;
@@ -188,8 +188,10 @@ impl<'a> PlanBuilder<'a> {
                     // What one sample has of this, all have.
                     let is_of_all = fault.remedy == Remedy::Resample;
                     bad.push(fault.at(key.to_owned()));
-                    let all = if is_of_all { std::mem::take(&mut bad).into_error() } else { None };
-                    return all.map_or(Ok(()), Err);
+                    return match is_of_all {
+                        true => Ok(std::mem::take(&mut bad).into_result()?),
+                        false => Ok(()),
+                    };
                 }
                 (Err(fault), OnBadInput::Skip) => {
                     self.skipped.push(fault.at(key.to_owned()));
@@ -205,7 +207,7 @@ impl<'a> PlanBuilder<'a> {
                     let text = format!(
                         "`{other}` has {n} dates, and `{key}` has {other_n}: name dates that all samples have, such as `{{date:2020|2021}}`, or fill up the shorter series"
                     );
-                    return Err(Error::setting(&["pad_dates", "images"], text));
+                    return Err(PlanError::setting(&["pad_dates", "images"], text));
                 }
             }
             self.depths.add_array(&self.options, &start, key);
@@ -223,7 +225,7 @@ impl<'a> PlanBuilder<'a> {
         if let Some((n, _)) = dates.filter(|_| self.options.pad_dates) {
             self.depths.fill_up(n as u64);
         }
-        bad.into_error().map_or(Ok(()), Err)
+        Ok(bad.into_result()?)
     }
 
     /// Adds the tiles of a scene, for which `read` is read.
@@ -233,10 +235,10 @@ impl<'a> PlanBuilder<'a> {
         start: &Start,
         tile: &TileOptions,
         read: Extra,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         if start.geo.is_none() || is_jpeg_2000_name(key.as_str()) {
             let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
-            return Err(Error::setting(&["tile"], text));
+            return Err(PlanError::setting(&["tile"], text));
         }
         let [ref dates @ .., height, width, bands] = *start.shape.as_slice() else {
             return self.push(key, read.bytes());
@@ -247,7 +249,7 @@ impl<'a> PlanBuilder<'a> {
         let size = (side(width), side(height));
         tiles::corners(size, tile).map_err(|n| {
             let side = tile.size;
-            Error::setting(&["tile"], format!(
+            PlanError::setting(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
             ))
         })?;
@@ -259,10 +261,10 @@ impl<'a> PlanBuilder<'a> {
     /// Adds an image.
     ///
     /// # Errors
-    /// [`Error::Io`] when the sort cannot write.
-    pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), Error> {
+    /// [`RunError::Io`] when the sort cannot write.
+    pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), PlanError> {
         if let Some(Joining { join, .. }) = &mut self.table {
-            return join.image(key.as_str(), bytes);
+            return Ok(join.image(key.as_str(), bytes)?);
         }
         self.add(key, bytes, None, None)
     }
@@ -273,12 +275,12 @@ impl<'a> PlanBuilder<'a> {
         bytes: u64,
         label: Option<i64>,
         split: Option<Split>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         let key = key.as_str();
         let record = SortRecord { key, bytes, split, group: "", label, size: None, values: "" };
         self.by_name
             .push(folded(key).as_bytes(), &record.encode())
-            .map_err(|e| Error::io("sort in", &self.dir, e))
+            .map_err(|e| PlanError::io("sort in", &self.dir, e))
     }
 
     /// Writes the plan to `path`, replacing what is there.
@@ -286,9 +288,9 @@ impl<'a> PlanBuilder<'a> {
     /// `classes` are the class names in label order; `layout` says what paths mean.
     ///
     /// # Errors
-    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::MixedDepth`], [`Error::Layout`],
-    /// [`Error::Io`]; [`Error::Option`] when paths and fractions both say the split;
-    /// [`Error::Cancelled`].
+    /// [`PlanError::CaseCollision`], [`RunError::UnknownClass`], [`PlanError::MixedDepth`], [`PlanError::Layout`],
+    /// [`RunError::Io`]; [`RunError::Option`] when paths and fractions both say the split;
+    /// [`RunError::Cancelled`].
     pub fn finish(
         self,
         path: &Path,
@@ -296,7 +298,7 @@ impl<'a> PlanBuilder<'a> {
         media_types: &[String],
         layout: &Layout,
         cancel: &AtomicBool,
-    ) -> Result<Plan, Error> {
+    ) -> Result<Plan, PlanError> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled, of_rows) = (self.scenes, self.labelled, self.unlabelled);
         let mut stacks = self.stacks.map(Sorter::finish).transpose().map_err(io_in(&dir))?;
@@ -328,7 +330,10 @@ impl<'a> PlanBuilder<'a> {
             let SortRecord { key, bytes, split, group, label, size, values } =
                 SortRecord::parse(&record).ok_or_else(|| io(damaged_record()))?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
-                return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
+                return Err(PlanError::CaseCollision {
+                    first: other.clone(),
+                    second: key.to_owned(),
+                });
             }
             let scene = scenes.get(key);
             // Samples without a row of a table are not among those that are sorted by name.
@@ -355,7 +360,7 @@ impl<'a> PlanBuilder<'a> {
                     let text = format!(
                         "`{file}` has the class `{class}` by its path, and another one by the table"
                     );
-                    return Err(Error::setting(&["images", "labels"], text));
+                    return Err(PlanError::setting(&["images", "labels"], text));
                 }
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
@@ -428,9 +433,7 @@ impl<'a> PlanBuilder<'a> {
         if options.on_error == OnBadInput::Fail {
             beside.unlike().into_iter().for_each(|bad| fatal.push(bad));
         }
-        if let Some(error) = fatal.into_error() {
-            return Err(error);
-        }
+        fatal.into_result()?;
         let divided = waiting.divide(options.seed, &options.fractions).map_err(io)?;
         for (i, pair) in divided.enumerate() {
             check_cancel(i, cancel)?;
@@ -468,14 +471,14 @@ fn without_class(
     all: bool,
     options: &PlanOptions,
     from_table: &mut FromTable,
-) -> Result<(), Error> {
+) -> Result<(), PlanError> {
     let (n, images) = (rows.n, rows.to_string());
     match options.unlabelled {
         _ if n == 0 => {}
         _ if all || options.unlabelled == Unlabelled::Fail => {
             let why =
                 "their labels are negative or the nodata value, which stand for none".to_owned();
-            return Err(Error::Unlabelled { n, images, why });
+            return Err(PlanError::Unlabelled { n, images, why });
         }
         Unlabelled::Fail | Unlabelled::Skip => from_table.unlabelled.add(rows),
         Unlabelled::Keep => {
@@ -498,12 +501,12 @@ fn of_resized(images: &Names) -> Option<Doubt> {
 }
 
 /// Checks that there is something to group by.
-fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), Error> {
-    let fail = |text: String| Err(Error::setting(&["group"], text));
+fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), PlanError> {
+    let fail = |text: String| Err(PlanError::setting(&["group"], text));
     let is_cut = options.tile.is_some_and(|tile| tile.block.is_some());
     if is_cut && (options.group.is_some() || layout.has("group")) {
         let text = "scenes are divided by blocks, and a group would keep them together";
-        return Err(Error::setting(&["block", "group"], text));
+        return Err(PlanError::setting(&["block", "group"], text));
     }
     match &options.group {
         Some(_) if options.fractions.is_empty() => {
@@ -525,8 +528,8 @@ fn key_of(value: &[u8]) -> Option<&str> {
     Some(rest.split_once('\t').map_or(rest, |(key, _)| key))
 }
 
-fn io_in(dir: &Path) -> impl Fn(std::io::Error) -> Error + Copy {
-    move |e| Error::io("sort in", dir, e)
+fn io_in(dir: &Path) -> impl Fn(std::io::Error) -> PlanError + Copy {
+    move |e| PlanError::io("sort in", dir, e)
 }
 
 pub(super) fn damaged_record() -> std::io::Error {
@@ -534,9 +537,9 @@ pub(super) fn damaged_record() -> std::io::Error {
 }
 
 /// Asked now and then, as sorting many keys takes a while.
-pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), Error> {
+pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), PlanError> {
     if i.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
-        return Err(Error::Cancelled);
+        return Err(RunError::Cancelled.into());
     }
     Ok(())
 }

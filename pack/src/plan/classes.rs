@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use crate::facts::Error;
+use crate::facts::RunError;
 use crate::layout::{Labels, Scan};
-use crate::plan::PlanOptions;
+use crate::plan::{PlanError, PlanOptions};
 use crate::source::{Classes, listed_classes};
 
 /// The class list: the user's file, or the folders found.
-pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>, Error> {
+pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>, PlanError> {
     if options.labels == Labels::None {
         return Ok(Vec::new());
     }
@@ -31,8 +31,8 @@ pub(super) fn unknown_class(
     class: &str,
     options: &PlanOptions,
     classes: &[String],
-) -> Error {
-    Error::UnknownClass {
+) -> PlanError {
+    RunError::UnknownClass {
         path: key.to_owned(),
         class: class.to_owned(),
         list: match &options.classes {
@@ -42,4 +42,5 @@ pub(super) fn unknown_class(
         },
         n: classes.len(),
     }
+    .into()
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
-use crate::facts::{BadInput, Doubt, Error, Names};
+use crate::facts::{BadInput, Doubt, Names};
 use crate::layout::{StoredSplit, TableColumns};
-use crate::plan::{FilesOf, PayloadRecipe};
+use crate::plan::{FilesOf, PayloadRecipe, PlanError};
 
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;
@@ -98,8 +98,8 @@ impl Plan {
     }
 
     /// The file's first line: the options that chose the content.
-    pub(crate) fn header(&self) -> Result<String, Error> {
-        let io = |e| Error::io("read", &self.path, e);
+    pub(crate) fn header(&self) -> Result<String, PlanError> {
+        let io = |e| PlanError::io("read", &self.path, e);
         let mut header = String::new();
         BufReader::new(File::open(&self.path).map_err(io)?).read_line(&mut header).map_err(io)?;
         header.truncate(header.trim_end_matches('\n').len());
@@ -108,7 +108,7 @@ impl Plan {
 
     /// Gives the file another name on the same file system, for good: without the plan a later
     /// run could not tell whether the shards that it finds are of its own plan.
-    pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
+    pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), PlanError> {
         gular_files::rename_synced(&self.path, &path)?;
         self.path = path;
         Ok(())
@@ -118,11 +118,11 @@ impl Plan {
     pub(crate) fn records(
         &self,
         shard: &PlanShard,
-    ) -> Result<impl Iterator<Item = Result<Record, Error>> + use<>, Error> {
+    ) -> Result<impl Iterator<Item = Result<Record, PlanError>> + use<>, PlanError> {
         let path = self.path.clone();
         let io = {
             let path = path.clone();
-            move |e| Error::io("read", &path, e)
+            move |e| PlanError::io("read", &path, e)
         };
         let mut file = File::open(&path).map_err(&io)?;
         file.seek(SeekFrom::Start(shard.offset)).map_err(&io)?;

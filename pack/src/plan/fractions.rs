@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Split;
 
 use super::order::hash;
-use crate::facts::{Error, Sorted, Sorter};
+use crate::facts::{Sorted, Sorter};
+use crate::plan::PlanError;
 
 /// Most groups, since they are kept in memory.
 const MOST_GROUPS: usize = 1 << 24;
@@ -44,7 +45,7 @@ impl Waiting {
         sample: &Sample<'_>,
         seed: u64,
         value: &[u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         self.n += 1;
         let mut id = GroupId::default();
         if let Some(group) = sample.group {
@@ -59,14 +60,14 @@ impl Waiting {
                 let text = format!(
                     "there are more than {MOST_GROUPS} groups, too many to divide exactly; divide them by hash"
                 );
-                return Err(Error::setting(&["fractions_by"], text));
+                return Err(PlanError::setting(&["fractions_by"], text));
             }
         }
         let class = (sample.label as u64) ^ (1 << 63);
         let place = hash(b"split", seed, sample.key);
         let key = [class.to_be_bytes(), place.to_be_bytes()].concat();
         let record = [&id[..], value].concat();
-        self.sorter.push(&key, &record).map_err(|e| Error::io("sort in", &self.dir, e))
+        self.sorter.push(&key, &record).map_err(|e| PlanError::io("sort in", &self.dir, e))
     }
 
     /// Decides where each sample goes.

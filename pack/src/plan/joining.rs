@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use gular_bundle::Field;
 
 use super::record::SortRecord;
-use crate::facts::{Doubt, Error, Names, counted};
+use crate::facts::{Doubt, Names, counted};
 use crate::layout::{Join, Joined, Layout, Said, StoredSplit, Table, TableColumns, Unlabelled};
-use crate::plan::PlanOptions;
+use crate::plan::{PlanError, PlanOptions};
 
 /// A table, and the images that wait for its rows.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ impl Joining {
         options: &PlanOptions,
         layout: &Layout,
         classes: &[String],
-        each: &mut dyn FnMut(&SortRecord<'_>) -> Result<(), Error>,
-    ) -> Result<FromTable, Error> {
+        each: &mut dyn FnMut(&SortRecord<'_>) -> Result<(), PlanError>,
+    ) -> Result<FromTable, PlanError> {
         let Self { mut table, folders, mut join } = self;
         let by_path = layout.has_labels() && table.has_labels();
         if by_path {
@@ -58,7 +58,7 @@ impl Joining {
                 each(&SortRecord { key, bytes, split, group, label: Some(*label), size, values })
             })?;
         if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
-            return Err(Error::Unlabelled {
+            return Err(PlanError::Unlabelled {
                 n: unlabelled.n,
                 images: unlabelled.to_string(),
                 why: format!("{} has no row with a label for them", table.all_files()),
@@ -106,14 +106,14 @@ pub(super) struct FromTable {
 
 impl FromTable {
     /// Adds the fields that parts of paths become.
-    pub(super) fn add_parts(&mut self, layout: &Layout) -> Result<(), Error> {
+    pub(super) fn add_parts(&mut self, layout: &Layout) -> Result<(), PlanError> {
         for field in layout.fields() {
             if self.fields.iter().any(|known| known.name == field.name) {
                 let text = format!(
                     "a pattern and a table both have a field `{}`: rename the part of the pattern",
                     field.name
                 );
-                return Err(Error::setting(&["images"], text));
+                return Err(PlanError::setting(&["images"], text));
             }
             self.fields.push(field);
         }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
 use gular_codec::tiff::Pages;
 
-use crate::facts::{ArchiveLimits, BAND, DATE, Pattern};
+use crate::facts::{BAND, DATE, Pattern};
 use crate::layout::{Card, Labels, LayoutOptions, Unlabelled};
 use crate::plan::{MaskColours, PayloadOptions};
-use crate::source::{Classes, FieldFiles, Inputs, OnBadInput, SourceOptions};
+use crate::source::{ArchiveLimits, Classes, FieldFiles, Inputs, OnBadInput, SourceOptions};
 
 /// All options that decide what a bundle contains.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,9 +10,9 @@ use gular_bundle::{Digest, Field, Split};
 use super::build::{check_cancel, damaged_record};
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use super::joining::FromTable;
-use crate::facts::{BadInput, Error, Sorted};
+use crate::facts::{BadInput, Sorted};
 use crate::layout::hot_classes;
-use crate::plan::{FilesOf, MaskColours, PayloadRecipe, PlanOptions};
+use crate::plan::{FilesOf, MaskColours, PayloadRecipe, PlanError, PlanOptions};
 
 /// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
 #[derive(serde::Serialize)]
@@ -79,7 +79,7 @@ pub(super) fn write(
     options: &PlanOptions,
     content: Content<'_>,
     cancel: &AtomicBool,
-) -> Result<Plan, Error> {
+) -> Result<Plan, PlanError> {
     let Content { classes, media_types, images, recipe, labelled, from_table, files, skipped } =
         content;
     let FromTable {
@@ -95,7 +95,7 @@ pub(super) fn write(
         ..
     } = from_table;
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
-    let io = |e| Error::io("write", path, e);
+    let io = |e| PlanError::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
     let temp = gular_files::temp_in(dir)?;
     let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);

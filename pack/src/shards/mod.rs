@@ -8,9 +8,11 @@
 //! ```
 
 mod beside;
+mod error;
 mod input;
 mod make;
 mod output_folder;
+mod part;
 mod part_file;
 mod read_ahead;
 mod resample;
@@ -21,10 +23,12 @@ mod stack;
 mod workers;
 
 pub(crate) use beside::{OfImage, ReadFiles};
+pub use error::{FEW_FILES, ShardError};
 pub(crate) use input::{InputReader, Likeness, StoredSample, StoredValue};
 pub(crate) use make::{Maker, Value};
 pub(crate) use output_folder::{Done, OutDir, finished_bundle, gone, remove_gone};
 pub use output_folder::{SKIPPED_NAME, STATE_DIR};
+pub use part::Part;
 pub use part_file::PART_NAME;
 pub(crate) use part_file::{PartFile, PartShard, Planned};
 pub(crate) use read_ahead::{Item, ReadAhead};

@@ -28,9 +28,9 @@ use gular_bundle::{
 use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, temp_in, write_file};
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{BadInput, BadInputs, Error, Part, Sums};
+use crate::facts::{BadInput, BadInputs, Sums};
 use crate::plan::Plan;
-use crate::shards::{PART_NAME, PartFile};
+use crate::shards::{PART_NAME, Part, PartFile, ShardError};
 use crate::source::OnBadInput;
 
 /// The folder of an unfinished run.
@@ -92,13 +92,13 @@ pub(crate) struct OutDir {
 impl OutDir {
     /// Takes `path` for as long as `work` lasts. After an error it leaves what a later run can use,
     /// or the place as it was.
-    pub(crate) fn with<T>(
+    pub(crate) fn with<T, E: From<ShardError>>(
         path: &Path,
-        work: impl FnOnce(&Self) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        work: impl FnOnce(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
         let dir = Self::open(path)?;
         match work(&dir) {
-            Ok(done) => dir.close().map(|()| done),
+            Ok(done) => Ok(dir.close().map(|()| done)?),
             Err(error) => {
                 dir.abandon();
                 Err(error)
@@ -107,7 +107,7 @@ impl OutDir {
     }
 
     /// Takes `path`, which must not exist, be empty, or hold an interrupted run.
-    fn open(path: &Path) -> Result<Self, Error> {
+    fn open(path: &Path) -> Result<Self, ShardError> {
         let (state, data) = (path.join(STATE_DIR), path.join(DATA_DIR));
         let made_here = !path.exists();
         check_free(path)?;
@@ -115,7 +115,7 @@ impl OutDir {
         // The process that had the lock before may have finished the bundle meanwhile.
         check_free(path)?;
         let out = Self { path: path.to_owned(), state, data, made_here, lock };
-        fs::create_dir_all(&out.data).map_err(|e| Error::io("create", &out.data, e))?;
+        fs::create_dir_all(&out.data).map_err(|e| ShardError::io("create", &out.data, e))?;
         remove_leftovers(&out.data)?;
         // Temporary files of the manifest and of the list of inputs that were left out.
         remove_where(&out.path, |name| name.starts_with(TEMP_PREFIX))?;
@@ -124,28 +124,28 @@ impl OutDir {
     }
 
     /// Puts `plan` in place of an earlier run's, which must be the same one if it finished anything.
-    pub(crate) fn keep_plan(&self, plan: &mut Plan) -> Result<(), Error> {
+    pub(crate) fn keep_plan(&self, plan: &mut Plan) -> Result<(), ShardError> {
         let path = self.state.join("plan");
         let expected = plan.digest;
-        let found = digest_of(&path).map_err(|e| Error::io("read", &path, e))?;
+        let found = digest_of(&path).map_err(|e| ShardError::io("read", &path, e))?;
         if found != Some(expected) {
             self.check_no_bundle()?;
         }
         if let Some(found) = found.filter(|found| *found != expected && self.holds_shards()) {
             let (expected, found) = (expected.to_string(), found.to_string());
-            return Err(Error::OtherPlan { path: self.shown(), expected, found });
+            return Err(ShardError::OtherPlan { path: self.shown(), expected, found });
         }
-        plan.rename(path)
+        Ok(plan.rename(path)?)
     }
 
     /// Notes which part of the plan is packed here; an interrupted run must have been of the
     /// same one if it finished anything.
-    pub(crate) fn keep_part(&self, part: Option<Part>) -> Result<(), Error> {
+    pub(crate) fn keep_part(&self, part: Option<Part>) -> Result<(), ShardError> {
         let path = self.state.join("part");
         let found = match fs::read_to_string(&path) {
             Ok(found) => Some(found),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io("read", &path, e)),
+            Err(e) => return Err(ShardError::io("read", &path, e)),
         };
         let expected = part.map(|part| part.to_string());
         if found == expected {
@@ -156,22 +156,22 @@ impl OutDir {
                 part.map_or_else(|| "all parts".to_owned(), |part| format!("part {part}"))
             };
             let (path, expected, found) = (self.shown(), shown(expected), shown(found));
-            return Err(Error::OtherPart { path, expected, found });
+            return Err(ShardError::OtherPart { path, expected, found });
         }
         match expected {
             Some(part) => Ok(write_file(&path, part.as_bytes())?),
-            None => fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e)),
+            None => fs::remove_file(&path).map_err(|e| ShardError::io("remove", &path, e)),
         }
     }
 
     /// Records what is converted into this folder. If an interrupted run has written anything, it
     /// must have converted the same. Returns whether there was such a run.
-    pub(crate) fn keep_source(&self, id: &str) -> Result<bool, Error> {
+    pub(crate) fn keep_source(&self, id: &str) -> Result<bool, ShardError> {
         let path = self.state.join("source");
         let found = match fs::read_to_string(&path) {
             Ok(found) => Some(found),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(Error::io("read", &path, e)),
+            Err(e) => return Err(ShardError::io("read", &path, e)),
         };
         if found.as_deref() == Some(id) {
             return Ok(true);
@@ -179,7 +179,7 @@ impl OutDir {
         self.check_no_bundle()?;
         if let Some(found) = found.filter(|_| self.holds_work()) {
             let (path, expected) = (self.shown(), id.to_owned());
-            return Err(Error::OtherPlan { path, expected, found });
+            return Err(ShardError::OtherPlan { path, expected, found });
         }
         write_file(&path, id.as_bytes())?;
         Ok(false)
@@ -190,7 +190,7 @@ impl OutDir {
         &self,
         manifest: &Manifest,
         skipped: &[BadInput],
-    ) -> Result<Digest, Error> {
+    ) -> Result<Digest, ShardError> {
         if self.bundle()? == Some(manifest.digest()) {
             return Ok(manifest.digest());
         }
@@ -199,7 +199,7 @@ impl OutDir {
         let list = self.path.join(SKIPPED_NAME);
         match fs::remove_file(&list) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &list, e));
+                return Err(ShardError::io("remove", &list, e));
             }
             _ => {}
         }
@@ -210,7 +210,7 @@ impl OutDir {
     }
 
     /// Turns the folder into a finished part.
-    pub(crate) fn publish_part(&self, part: &PartFile) -> Result<(), Error> {
+    pub(crate) fn publish_part(&self, part: &PartFile) -> Result<(), ShardError> {
         self.check_no_bundle()?;
         let entries = part.shards.iter().filter_map(|shard| shard.done.entry.as_ref());
         self.remove_strays(entries.flat_map(|entry| [&entry.file, &entry.index]))?;
@@ -218,15 +218,15 @@ impl OutDir {
     }
 
     /// The digest of a manifest that is already there.
-    fn bundle(&self) -> Result<Option<Digest>, Error> {
+    fn bundle(&self) -> Result<Option<Digest>, ShardError> {
         let path = self.path.join(MANIFEST_NAME);
-        digest_of(&path).map_err(|e| Error::io("read", &path, e))
+        digest_of(&path).map_err(|e| ShardError::io("read", &path, e))
     }
 
-    fn check_no_bundle(&self) -> Result<(), Error> {
+    fn check_no_bundle(&self) -> Result<(), ShardError> {
         match self.bundle()? {
             None => Ok(()),
-            Some(digest) => Err(Error::AlreadyBundle { path: self.shown(), digest }),
+            Some(digest) => Err(ShardError::AlreadyBundle { path: self.shown(), digest }),
         }
     }
 
@@ -236,14 +236,14 @@ impl OutDir {
         run: &str,
         shards: Range<usize>,
         on_error: OnBadInput,
-    ) -> Result<BTreeMap<usize, Done>, Error> {
+    ) -> Result<BTreeMap<usize, Done>, ShardError> {
         let mut finished = BTreeMap::new();
         for number in shards {
             let path = self.done_path(number);
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(Error::io("read", &path, e)),
+                Err(e) => return Err(ShardError::io("read", &path, e)),
             };
             let Ok(done) = serde_json::from_slice::<Done>(&bytes) else { continue };
             let whole = |file: &FileEntry| {
@@ -261,7 +261,7 @@ impl OutDir {
 
     /// Notes that a shard is finished. The note itself need not be durable: a shard whose note is
     /// lost or damaged is packed again.
-    pub(crate) fn note(&self, number: usize, done: &Done) -> Result<(), Error> {
+    pub(crate) fn note(&self, number: usize, done: &Done) -> Result<(), ShardError> {
         let json = serde_json::to_vec(done).expect("names, numbers and texts serialise");
         let path = self.done_path(number);
         let mut temp = temp_in(&self.state)?;
@@ -278,17 +278,20 @@ impl OutDir {
     /// Removes shards that are not among the result's `files`: of another envelope, or
     /// of inputs that changed between a kill and the next run without changing
     /// their size.
-    fn remove_strays<'f>(&self, files: impl Iterator<Item = &'f FileEntry>) -> Result<(), Error> {
+    fn remove_strays<'f>(
+        &self,
+        files: impl Iterator<Item = &'f FileEntry>,
+    ) -> Result<(), ShardError> {
         let named: BTreeSet<&str> = files.map(|file| file.name.as_str()).collect();
         remove_where(&self.data, |name| !named.contains(name))
     }
 
     /// Removes what only an unfinished run needs, and with it the lock.
-    fn close(self) -> Result<(), Error> {
+    fn close(self) -> Result<(), ShardError> {
         // First another name: a kill meanwhile must not leave half of it, which would
         // look like a run that is to go on.
         let gone = gone(&self.path);
-        fs::rename(&self.state, &gone).map_err(|e| Error::io("rename", &self.state, e))?;
+        fs::rename(&self.state, &gone).map_err(|e| ShardError::io("rename", &self.state, e))?;
         // An open file that is removed keeps another name in its folder, on NFS and many file
         // systems of FUSE.
         drop(self.lock);
@@ -328,7 +331,7 @@ impl OutDir {
     }
 
     /// The free space of the file system.
-    pub(crate) fn free(&self) -> Result<Free, Error> {
+    pub(crate) fn free(&self) -> Result<Free, ShardError> {
         Ok(gular_files::free(&self.path)?)
     }
 
@@ -338,7 +341,7 @@ impl OutDir {
 }
 
 /// The bundle in folder `out`, if a run came to its end there.
-pub(crate) fn finished_bundle(out: &Path) -> Result<Option<Bundle>, Error> {
+pub(crate) fn finished_bundle(out: &Path) -> Result<Option<Bundle>, ShardError> {
     let is_there = |name: &str| out.join(name).symlink_metadata().is_ok();
     if !is_there(MANIFEST_NAME) || is_there(STATE_DIR) {
         return Ok(None);
@@ -355,12 +358,12 @@ pub(crate) fn gone(out: &Path) -> PathBuf {
 /// Removes a folder of leftovers. Any process that finds it may do so, so another one may be
 /// removing it at the same time. Files that are still open after a second are left for the next
 /// run.
-pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
+pub(crate) fn remove_gone(gone: &Path) -> Result<(), ShardError> {
     for _ in 0..20 {
         match fs::remove_dir_all(gone) {
             Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", gone, e));
+                return Err(ShardError::io("remove", gone, e));
             }
             _ => return Ok(()),
         }
@@ -369,16 +372,16 @@ pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_free(out: &Path) -> Result<(), Error> {
+fn check_free(out: &Path) -> Result<(), ShardError> {
     let path = out.display().to_string();
     let entries = match fs::read_dir(out) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(Error::io("list", out, e)),
+        Err(e) => return Err(ShardError::io("list", out, e)),
     };
     let (mut bundle, mut other, mut interrupted) = (false, None, false);
     for entry in entries {
-        let name = entry.map_err(|e| Error::io("list", out, e))?.file_name();
+        let name = entry.map_err(|e| ShardError::io("list", out, e))?.file_name();
         match name.to_str() {
             Some(MANIFEST_NAME) => bundle = true,
             Some(STATE_DIR) => interrupted = true,
@@ -392,22 +395,22 @@ fn check_free(out: &Path) -> Result<(), Error> {
         // Left by a run that was killed after everything was done.
         remove_gone(&gone(out))?;
         let manifest = out.join(MANIFEST_NAME);
-        let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
+        let digest = digest_of(&manifest).map_err(|e| ShardError::io("read", &manifest, e))?;
         if let Some(digest) = digest {
-            return Err(Error::AlreadyBundle { path, digest });
+            return Err(ShardError::AlreadyBundle { path, digest });
         }
     }
     if let Ok(Some(part)) = PartFile::finished(out) {
-        return Err(Error::AlreadyPart { path, part: part.part });
+        return Err(ShardError::AlreadyPart { path, part: part.part });
     }
-    other.map_or(Ok(()), |found| Err(Error::NotEmpty { path, found }))
+    other.map_or(Ok(()), |found| Err(ShardError::NotEmpty { path, found }))
 }
 
 /// Locks `state`, making it where it is not there.
-fn lock(state: &Path, out: &Path) -> Result<Lock, Error> {
-    fs::create_dir_all(state).map_err(|e| Error::io("create", state, e))?;
+fn lock(state: &Path, out: &Path) -> Result<Lock, ShardError> {
+    fs::create_dir_all(state).map_err(|e| ShardError::io("create", state, e))?;
     let lock = Lock::try_at(&state.join("lock"), LockMode::Exclusive)?;
-    lock.ok_or_else(|| Error::Busy { path: out.display().to_string() })
+    lock.ok_or_else(|| ShardError::Busy { path: out.display().to_string() })
 }
 
 /// Returns the BLAKE3 of a file, or `None` if it does not exist.
@@ -427,17 +430,17 @@ fn is_leftover(name: &str) -> bool {
 }
 
 /// Removes files that a killed writer left.
-fn remove_leftovers(dir: &Path) -> Result<(), Error> {
+fn remove_leftovers(dir: &Path) -> Result<(), ShardError> {
     remove_where(dir, is_leftover)
 }
 
-fn remove_where(dir: &Path, unwanted: impl Fn(&str) -> bool) -> Result<(), Error> {
-    for entry in fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))? {
-        let entry = entry.map_err(|e| Error::io("list", dir, e))?;
+fn remove_where(dir: &Path, unwanted: impl Fn(&str) -> bool) -> Result<(), ShardError> {
+    for entry in fs::read_dir(dir).map_err(|e| ShardError::io("list", dir, e))? {
+        let entry = entry.map_err(|e| ShardError::io("list", dir, e))?;
         // A folder is one of an adopted bundle, whose files may have any names.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if !is_folder && unwanted(&entry.file_name().to_string_lossy()) {
-            fs::remove_file(entry.path()).map_err(|e| Error::io("remove", entry.path(), e))?;
+            fs::remove_file(entry.path()).map_err(|e| ShardError::io("remove", entry.path(), e))?;
         }
     }
     Ok(())

@@ -8,8 +8,8 @@ use gular_bundle::Manifest;
 use gular_files::write_file;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{BadInput, Error, Part};
-use crate::shards::{Done, STATE_DIR};
+use crate::facts::BadInput;
+use crate::shards::{Done, Part, STATE_DIR, ShardError};
 
 /// The file that says what a finished part holds.
 pub const PART_NAME: &str = "part.json";
@@ -75,7 +75,7 @@ impl PartFile {
 
     /// Reads that of the finished part in folder `dir`; `None` if there is none, or if a run is
     /// unfinished.
-    pub(crate) fn finished(dir: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn finished(dir: &Path) -> Result<Option<Self>, ShardError> {
         match dir.join(STATE_DIR).symlink_metadata() {
             Ok(_) => Ok(None),
             Err(_) => Self::read(dir),
@@ -83,18 +83,18 @@ impl PartFile {
     }
 
     /// Reads that of folder `dir`; `None` if there is none.
-    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, ShardError> {
         let path = dir.join(PART_NAME);
         let mut bytes = Vec::new();
         let read =
             fs::File::open(&path).and_then(|f| f.take(MOST_BYTES + 1).read_to_end(&mut bytes));
         match read {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|e| Error::io("read", &path, e))?,
+            read => read.map_err(|e| ShardError::io("read", &path, e))?,
         };
         let wrong = |reason: String| {
             let path = path.display().to_string();
-            Error::BadPart { path, reason }
+            ShardError::BadPart { path, reason }
         };
         if bytes.len() as u64 > MOST_BYTES {
             return Err(wrong(format!("it is larger than {MOST_BYTES} bytes")));
@@ -120,13 +120,13 @@ impl PartFile {
         Ok(Some(file))
     }
 
-    pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), ShardError> {
         let json = serde_json::to_vec(self).expect("names, numbers and texts serialise");
         Ok(write_file(&dir.join(PART_NAME), &json)?)
     }
 
     /// Returns the bundle's manifest, without its shards.
-    pub(crate) fn template(&self, dir: &Path) -> Result<Manifest, Error> {
+    pub(crate) fn template(&self, dir: &Path) -> Result<Manifest, ShardError> {
         let path = dir.join(PART_NAME).display().to_string();
         Ok(Manifest::parse(&path, self.manifest.as_bytes())?)
     }

@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::facts::{BadInput, Error};
+use crate::facts::BadInput;
+use crate::plan::PlanError;
 use crate::plan::Record;
 use crate::shards::Value;
 
 /// A record, and the result of reading it.
-pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
+pub(crate) type Item = Result<(Record, Result<Value, BadInput>), PlanError>;
 
 pub(crate) struct ReadAhead<I, W> {
     state: Mutex<State<I, W>>,
@@ -40,7 +41,7 @@ struct State<I, W> {
 
 impl<I, W> ReadAhead<I, W>
 where
-    I: Iterator<Item = Result<Record, Error>>,
+    I: Iterator<Item = Result<Record, PlanError>>,
     W: FnMut(Item) -> bool,
 {
     /// `write` gets the items in order, and says whether it takes more.
@@ -91,7 +92,7 @@ where
         }
     }
 
-    fn take(&self) -> Option<(u64, Result<Record, Error>)> {
+    fn take(&self) -> Option<(u64, Result<Record, PlanError>)> {
         let mut state = self.lock();
         loop {
             if state.stopped || state.exhausted {
@@ -167,7 +168,7 @@ mod tests {
 
     const N: u64 = 200;
 
-    fn records() -> impl Iterator<Item = Result<Record, Error>> {
+    fn records() -> impl Iterator<Item = Result<Record, PlanError>> {
         (0..N).map(|i| {
             let key = BundlePath::parse(&format!("{i:03}")).unwrap();
             Ok(Record { key, label: 0, bytes: 10, values: String::new() })

@@ -16,9 +16,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
 use gular_files::{Free, parallel};
 
-use crate::facts::{BadInput, BadInputs, Error, Fault, PixelBudget, Spares, Sums};
+use crate::facts::{BadInput, BadInputs, Fault, PixelBudget, RunError, Spares, Sums};
 use crate::plan::{PayloadRecipe, Plan, PlanOptions, PlanShard, Record};
-use crate::shards::{Done, InputReader, Item, OutDir, ReadAhead, Value, run_id, still_needed};
+use crate::shards::{
+    Done, InputReader, Item, OutDir, ReadAhead, ShardError, Value, run_id, still_needed,
+};
 use crate::source::{OnBadInput, Source};
 
 /// Bytes that all threads together may have read ahead: some 300 photographs, so that one slow
@@ -46,7 +48,10 @@ pub(crate) struct ShardWorkers<'a> {
 
 impl ShardWorkers<'_> {
     /// Writes all shards that are not in `done`.
-    pub(crate) fn run(&self, done: BTreeMap<usize, Done>) -> Result<BTreeMap<usize, Done>, Error> {
+    pub(crate) fn run(
+        &self,
+        done: BTreeMap<usize, Done>,
+    ) -> Result<BTreeMap<usize, Done>, ShardError> {
         let n_shards = self.shards.len();
         let left: Vec<usize> = self.shards.clone().filter(|i| !done.contains_key(i)).collect();
         let jobs = self.jobs.max(1);
@@ -83,11 +88,13 @@ impl ShardWorkers<'_> {
         });
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         match ended {
-            Err(Error::Bundle(source)) if is_full(&source) => Err(self.full(source, &done)),
+            Err(ShardError::Run(RunError::Bundle(source))) if is_full(&source) => {
+                Err(self.full(source, &done))
+            }
             Ok(()) if done.len() == n_shards => Ok(done),
-            Ok(()) | Err(Error::Cancelled) => {
+            Ok(()) | Err(ShardError::Run(RunError::Cancelled)) => {
                 let (path, done) = (self.out.shown(), done.len());
-                Err(Error::Unfinished { path, done, total: n_shards })
+                Err(ShardError::Unfinished { path, done, total: n_shards })
             }
             Err(error) => Err(error),
         }
@@ -100,7 +107,7 @@ impl ShardWorkers<'_> {
         readers: usize,
         ahead: u64,
         stop: &AtomicBool,
-    ) -> Result<Option<Packed>, Error> {
+    ) -> Result<Option<Packed>, ShardError> {
         let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
         let statistics = shard.split == Split::Train;
         let spares = Spares::new(self.plan.recipe.picture_bytes());
@@ -131,10 +138,10 @@ impl ShardWorkers<'_> {
         failed.map_or_else(|| shard_so_far.packed(shard), Err)
     }
 
-    fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {
+    fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> ShardError {
         let Free { bytes: free, files } = self.out.free().unwrap_or_default();
         let needed = still_needed(self.plan, self.shards.clone(), done);
-        Error::Full { needed, free, files, source }
+        ShardError::Full { needed, free, files, source: Box::new(source) }
     }
 }
 
@@ -157,7 +164,7 @@ impl<'a> Begun<'a> {
         work: &'a ShardWorkers<'a>,
         shard: &PlanShard,
         spares: &'a Spares,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, ShardError> {
         let spec = ShardSpec {
             envelope: work.options.envelope,
             split: shard.split,
@@ -179,7 +186,7 @@ impl<'a> Begun<'a> {
     }
 
     /// Takes the next input of the shard.
-    fn take(&mut self, item: Item) -> Result<(), Error> {
+    fn take(&mut self, item: Item) -> Result<(), ShardError> {
         let (record, value) = item?;
         self.seen += 1;
         match value {
@@ -193,7 +200,7 @@ impl<'a> Begun<'a> {
         Ok(())
     }
 
-    fn add(&mut self, record: &Record, value: Value) -> Result<(), Error> {
+    fn add(&mut self, record: &Record, value: Value) -> Result<(), ShardError> {
         let label = record.label.to_le_bytes();
         let mut values: Vec<&[u8]> = Vec::with_capacity(self.work.fields.len());
         values.push(&value.bytes);
@@ -217,7 +224,7 @@ impl<'a> Begun<'a> {
     }
 
     /// The shard, when it has all its samples; `None` when the run stops before.
-    fn packed(self, shard: &PlanShard) -> Result<Option<Packed>, Error> {
+    fn packed(self, shard: &PlanShard) -> Result<Option<Packed>, ShardError> {
         let Self {
             work,
             writer,
@@ -233,9 +240,7 @@ impl<'a> Begun<'a> {
         if seen < shard.samples {
             return Ok(None);
         }
-        if let Some(error) = left_out.fatal.into_error() {
-            return Err(error);
-        }
+        left_out.fatal.into_result()?;
         let (plan, skipped) = (run_id(work.plan, work.options), left_out.skipped);
         let media_types = media_types.into_iter().map(str::to_owned).collect();
         let done = Done {
@@ -260,7 +265,7 @@ struct Packed {
 }
 
 impl Packed {
-    fn finish(self) -> Result<Done, Error> {
+    fn finish(self) -> Result<Done, ShardError> {
         let Self { writer, mut done } = self;
         if writer.n_samples() > 0 {
             done.entry = Some(writer.finish()?);

@@ -12,8 +12,7 @@ use super::spool::unpack;
 use super::tar::Tar;
 use super::window::Window;
 use super::zip::Zip;
-use crate::facts::ArchiveLimits;
-use crate::facts::Error;
+use crate::source::{ArchiveLimits, SourceError};
 
 /// The first bytes of archives, up to the magic of tar.
 const HEAD: u64 = 262;
@@ -51,11 +50,11 @@ fn is_part(path: &Path) -> bool {
 }
 
 /// Refuses a compressed file that holds one image, not an archive.
-fn check_many(path: &Path, plain: &Window) -> Result<(), Error> {
+fn check_many(path: &Path, plain: &Window) -> Result<(), SourceError> {
     let mut head = [0; 16];
-    let n = plain.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
+    let n = plain.read_at(&mut head, 0).map_err(|e| SourceError::io("read", path, e))?;
     match Format::sniff(head.get(..n).unwrap_or_default()) {
-        Some(_) => Err(Error::NoSource { path: path.display().to_string() }),
+        Some(_) => Err(SourceError::NoSource { path: path.display().to_string() }),
         None => Ok(()),
     }
 }
@@ -63,12 +62,16 @@ fn check_many(path: &Path, plain: &Window) -> Result<(), Error> {
 impl Archive {
     /// Looks at every member's header; `nested` says whether also in archives that are in the archive.
     /// What is compressed as a whole is unpacked for that.
-    pub(super) fn open(path: &Path, nested: bool, opening: &Opening<'_>) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+    pub(super) fn open(
+        path: &Path,
+        nested: bool,
+        opening: &Opening<'_>,
+    ) -> Result<Self, SourceError> {
+        let file = File::open(path).map_err(|e| SourceError::io("open", path, e))?;
         if is_part(path) {
-            return Err(Error::ArchivePart { path: path.display().to_string() });
+            return Err(SourceError::ArchivePart { path: path.display().to_string() });
         }
-        let window = Window::whole(file).map_err(|e| Error::io("read", path, e))?;
+        let window = Window::whole(file).map_err(|e| SourceError::io("read", path, e))?;
         let mut archive = Self::of(path.to_owned(), window, opening)?;
         if nested {
             archive.nested = Nested::open(&archive, opening)?;
@@ -82,13 +85,13 @@ impl Archive {
         outer: &Self,
         name: &str,
         opening: &Opening<'_>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SourceError> {
         let window = outer.own_member(&path, name, opening)?;
         Self::of(path, window, opening)
     }
 
     /// The bytes of a member, also of one in an archive in this one. What is in a zip is unpacked.
-    pub(super) fn member(&self, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
+    pub(super) fn member(&self, name: &str, opening: &Opening<'_>) -> Result<Window, SourceError> {
         let path = self.path.join(name);
         match self.nested.find(name) {
             Some((inner, name)) => inner.own_member(&path, name, opening),
@@ -97,8 +100,13 @@ impl Archive {
     }
 
     /// The bytes of a member; `path` is for messages.
-    fn own_member(&self, path: &Path, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
-        let io = |e| Error::io("read", path, e);
+    fn own_member(
+        &self,
+        path: &Path,
+        name: &str,
+        opening: &Opening<'_>,
+    ) -> Result<Window, SourceError> {
+        let io = |e| SourceError::io("read", path, e);
         match &self.kind {
             ArchiveKind::Tar(tar) => tar.window(name).map_err(io),
             ArchiveKind::Zip(zip) => {
@@ -108,8 +116,8 @@ impl Archive {
         }
     }
 
-    fn of(path: PathBuf, window: Window, opening: &Opening<'_>) -> Result<Self, Error> {
-        let io = |e| Error::io("read", &path, e);
+    fn of(path: PathBuf, window: Window, opening: &Opening<'_>) -> Result<Self, SourceError> {
+        let io = |e| SourceError::io("read", &path, e);
         let mut head = Vec::new();
         window.reader().take(HEAD).read_to_end(&mut head).map_err(io)?;
         let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
@@ -132,7 +140,7 @@ impl Archive {
             head if head.ends_with(b"ustar") || named(".tar") => {
                 ArchiveKind::Tar(Tar::open(&path, window, limits)?)
             }
-            _ => return Err(Error::NoSource { path: path.display().to_string() }),
+            _ => return Err(SourceError::NoSource { path: path.display().to_string() }),
         };
         Ok(Self { path, kind, nested: Nested::default() })
     }
@@ -158,11 +166,11 @@ impl Archive {
     }
 
     /// Names and sizes of all files, in the order of the archive.
-    pub(crate) fn files(
+    pub(crate) fn files<E: From<SourceError>>(
         &self,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let own: &mut dyn FnMut(&str, u64) -> Result<(), Error> =
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let own: &mut dyn FnMut(&str, u64) -> Result<(), E> =
             &mut |name, bytes| match self.nested.has(name) {
                 true => Ok(()),
                 false => each(name, bytes),

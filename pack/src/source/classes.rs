@@ -1,9 +1,8 @@
 //! The list of classes that the user gives.
 
+use crate::source::SourceError;
 use std::fs;
 use std::path::PathBuf;
-
-use crate::facts::Error;
 
 /// Class names in the order of their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,19 +16,19 @@ pub enum Classes {
 }
 
 /// Reads the user's list of classes, if there is one.
-pub(crate) fn listed_classes(given: Option<&Classes>) -> Result<Option<Vec<String>>, Error> {
+pub(crate) fn listed_classes(given: Option<&Classes>) -> Result<Option<Vec<String>>, SourceError> {
     let path = match given {
         None => return Ok(None),
         Some(Classes::Names(names) | Classes::Extended(names)) => return Ok(Some(names.clone())),
         Some(Classes::File(path)) => path,
     };
-    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let text = fs::read_to_string(path).map_err(|e| SourceError::io("read", path, e))?;
     let classes: Vec<String> =
         text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
     let mut sorted = classes.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(Error::setting(
+        return Err(SourceError::setting(
             &["classes"],
             format!("`{}` lists class `{}` twice", path.display(), pair[0]),
         ));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use gular_bundle::BundlePath;
 
-use crate::facts::{ArchiveLimit, ArchiveLimits};
-use crate::facts::{BadInputs, Error, Fault};
+use crate::facts::{BadInputs, Fault};
+use crate::source::{ArchiveLimit, ArchiveLimits, SourceError};
 
 /// Places of members by 128 bits of the digest of their names, which takes less memory than the
 /// names: 16 bytes beside the place, whatever their length.
@@ -24,7 +24,7 @@ impl<P> Members<P> {
 }
 
 /// Calls its argument with the names of all files.
-pub(super) type Names<'n> = dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), Error> + 'n;
+pub(super) type Names<'n> = dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), SourceError> + 'n;
 
 /// Takes members as they are found, refuses what is not a plain file of a safe name.
 #[derive(Debug)]
@@ -54,7 +54,12 @@ impl<'a, P> Gather<'a, P> {
     }
 
     /// Takes a member; `name` as it is in the archive.
-    pub(super) fn member(&mut self, name: &[u8], found: &Found<'_>, place: P) -> Result<(), Error> {
+    pub(super) fn member(
+        &mut self,
+        name: &[u8],
+        found: &Found<'_>,
+        place: P,
+    ) -> Result<(), SourceError> {
         let shown = String::from_utf8_lossy(name).into_owned();
         let name = match safe(name, matches!(found, Found::Folder)) {
             Ok(Some(name)) => name,
@@ -93,13 +98,17 @@ impl<'a, P> Gather<'a, P> {
         self.bad.push(Fault::new(reason, None).at(member));
     }
 
-    fn over(&self, limit: ArchiveLimit, reason: String) -> Error {
-        Error::Expands { path: self.path.clone(), limit, reason }
+    fn over(&self, limit: ArchiveLimit, reason: String) -> SourceError {
+        SourceError::Expands { path: self.path.clone(), limit, reason }
     }
 
     /// Returns all members, if nothing is wrong with any; `len` is the length of the archive.
     /// `names` reads the names of all files again, to find those that occur twice.
-    pub(super) fn finish(mut self, len: u64, names: &mut Names<'_>) -> Result<Members<P>, Error> {
+    pub(super) fn finish(
+        mut self,
+        len: u64,
+        names: &mut Names<'_>,
+    ) -> Result<Members<P>, SourceError> {
         if self.limits.expands_too_far(len, self.total) {
             // The reason is that members share their bytes.
             let reason = format!("its files unpack to {} bytes from only {len}", self.total);
@@ -122,7 +131,7 @@ impl<'a, P> Gather<'a, P> {
         }
         match self.bad.n {
             0 => Ok(Members { places: self.places }),
-            _ => Err(Error::BadMembers { path: self.path, bad: self.bad }),
+            _ => Err(SourceError::BadMembers { path: self.path, bad: self.bad }),
         }
     }
 }

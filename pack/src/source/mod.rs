@@ -14,7 +14,9 @@ mod archive;
 mod classes;
 mod column_names;
 mod datasets;
+mod error;
 mod headers;
+mod limits;
 mod members;
 mod nested;
 mod options;
@@ -31,9 +33,13 @@ pub(crate) use classes::listed_classes;
 pub(crate) use column_names::{
     BOM, MOST_ROW_BYTES, all_labels, find_key, find_label, find_split, is_of_splits, separator_of,
 };
+pub use datasets::DatasetFault;
 pub use datasets::has_datasets;
 pub(crate) use datasets::{Column, DatasetRows, Other, columns};
+pub use error::SourceError;
 pub(crate) use headers::{array_start, jpeg_2000_header, picture_start, read_file};
+pub(crate) use limits::SMALL;
+pub use limits::{ArchiveLimit, ArchiveLimits};
 pub(crate) use options::SourceOptions;
 pub use options::{FieldFiles, Inputs, LabelColumn, OnBadInput};
 pub use pixels::{PixelColumns, PixelFiles};
@@ -49,7 +55,7 @@ use rustix::buffer::spare_capacity;
 
 use archive::Opening;
 
-use crate::facts::{Error, outside};
+use crate::facts::outside;
 
 /// An opened source of inputs.
 #[derive(Debug)]
@@ -68,8 +74,8 @@ impl Source {
         options: &SourceOptions<'_>,
         temp: Option<&Path>,
         cancel: &AtomicBool,
-    ) -> Result<Self, Error> {
-        let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
+    ) -> Result<Self, SourceError> {
+        let metadata = fs::metadata(path).map_err(|e| SourceError::io("open", path, e))?;
         if let Some(rows) = DatasetRows::open(path, options, temp)? {
             return Ok(Self::Datasets(rows));
         }
@@ -78,13 +84,18 @@ impl Source {
         }
         // Opening a pipe would wait until somebody writes into it.
         if !metadata.is_file() {
-            return Err(Error::NoSource { path: path.display().to_string() });
+            return Err(SourceError::NoSource { path: path.display().to_string() });
         }
         if options.inputs != Inputs::Bytes
             && let Some(format) = outside::of_file(path)
         {
             let path = path.display().to_string();
-            return Err(Error::Outside { path, is_file: true, ignored: String::new(), format });
+            return Err(SourceError::Outside {
+                path,
+                is_file: true,
+                ignored: String::new(),
+                format,
+            });
         }
         // Of files of any kind, archives are such files.
         let nested = temp.is_some() && options.inputs != Inputs::Bytes;
@@ -144,10 +155,10 @@ impl Source {
     }
 
     /// Paths and sizes of all files but hidden ones.
-    pub(crate) fn files(
+    pub(crate) fn files<E: From<SourceError>>(
         &self,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let folder = match self {
             Self::Archive(archive) => {
                 return archive.files(&mut |name, bytes| match hidden(name) {

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::archive::{Archive, Opening};
-use crate::facts::ArchiveLimits;
-use crate::facts::Error;
-use crate::source::{Inputs, hidden, media_type_of};
+use crate::source::{ArchiveLimits, Inputs, SourceError, hidden, media_type_of};
 
 /// Ends of the names of archives.
 const ENDS: [&str; 5] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
@@ -33,10 +31,10 @@ struct Inner {
 
 impl Nested {
     /// Opens all archives in `outer`, if it has no images.
-    pub(super) fn open(outer: &Archive, opening: &Opening<'_>) -> Result<Self, Error> {
+    pub(super) fn open(outer: &Archive, opening: &Opening<'_>) -> Result<Self, SourceError> {
         let (mut names, mut has_images, mut left) =
             (BTreeSet::new(), false, opening.limits.total_bytes);
-        outer.files(&mut |name, _| {
+        outer.files::<SourceError>(&mut |name, _| {
             has_images |= is_input(name);
             if !hidden(name) && stem(name).is_some() {
                 names.insert(name.to_owned());
@@ -50,7 +48,7 @@ impl Nested {
         let mut archives = BTreeMap::new();
         let mut n_unpacked = 0;
         for name in &names {
-            let refused = |reason| Error::BadArchive { path: shown.clone(), reason };
+            let refused = |reason| SourceError::BadArchive { path: shown.clone(), reason };
             let path = PathBuf::from(format!("{shown}/{name}"));
             let limits = ArchiveLimits { total_bytes: left, ..*opening.limits };
             let opening = Opening { limits: &limits, ..*opening };
@@ -66,7 +64,7 @@ impl Nested {
             let base = folder.rfind('/').and_then(|end| folder[..end].rfind('/'));
             let (parent, last) = folder.split_at(base.map_or(0, |at| at + 1));
             let mut is_around = true;
-            archive.files(&mut |name, bytes| {
+            archive.files::<SourceError>(&mut |name, bytes| {
                 left = left.saturating_sub(bytes);
                 is_around &= !is_input(name) || name.starts_with(last);
                 Ok(())
@@ -85,10 +83,10 @@ impl Nested {
     }
 
     /// Names and sizes of all files in them.
-    pub(super) fn files(
+    pub(super) fn files<E: From<SourceError>>(
         &self,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         for Inner { archive, before, .. } in self.archives.values() {
             archive.files(&mut |name, bytes| each(&format!("{before}{name}"), bytes))?;
         }

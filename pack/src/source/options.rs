@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use gular_bundle::FieldName;
 
 use super::Classes;
-use crate::facts::{ArchiveLimits, Pattern};
+use crate::facts::Pattern;
+use crate::source::ArchiveLimits;
 
 /// What decides how a source is opened and read, of the options of a plan.
 #[derive(Debug, Clone, Copy)]

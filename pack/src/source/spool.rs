@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::archive::Opening;
-use crate::facts::Error;
-use crate::facts::{ArchiveLimit, SMALL};
+use crate::facts::RunError;
+use crate::source::{ArchiveLimit, SMALL, SourceError};
 
 /// Bytes that are unpacked at a time.
 const PIECE: usize = 1 << 20;
@@ -21,23 +21,26 @@ pub(super) fn unpack(
     mut from: impl Read,
     packed: u64,
     opening: &Opening<'_>,
-) -> Result<File, Error> {
+) -> Result<File, SourceError> {
     let Opening { limits, temp: dir, cancel } = *opening;
-    let mut file = tempfile::tempfile_in(dir).map_err(|e| Error::io("create a file in", dir, e))?;
+    let mut file =
+        tempfile::tempfile_in(dir).map_err(|e| SourceError::io("create a file in", dir, e))?;
     let mut piece = vec![0; PIECE];
     let (mut total, mut look) = (0_u64, 0_u64);
     // Headers and the end of a tar are zeros for the most part.
     let most = packed.saturating_mul(limits.ratio).max(SMALL);
     loop {
         if cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
         if total >= look {
             let free = gular_files::free(dir)?.bytes;
             let to_come = to_come(total, most.min(limits.total_bytes));
             if free < to_come {
                 let needed = total.saturating_add(to_come);
-                return Err(Error::NoSpace { path: dir.display().to_string(), needed, free });
+                return Err(
+                    RunError::NoSpace { path: dir.display().to_string(), needed, free }.into()
+                );
             }
             look = total.saturating_add(LOOK_AGAIN);
         }
@@ -47,7 +50,7 @@ pub(super) fn unpack(
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => {
                 let reason = format!("it cannot be decompressed beyond {total} bytes: {e}");
-                return Err(Error::BadArchive { path: path.display().to_string(), reason });
+                return Err(SourceError::BadArchive { path: path.display().to_string(), reason });
             }
         };
         total = total.saturating_add(n as u64);
@@ -60,11 +63,11 @@ pub(super) fn unpack(
         };
         if let Some((limit, most)) = over {
             let reason = format!("it unpacks to more than {most} bytes from only {packed}");
-            return Err(Error::Expands { path: path.display().to_string(), limit, reason });
+            return Err(SourceError::Expands { path: path.display().to_string(), limit, reason });
         }
-        file.write_all(&piece[..n]).map_err(|e| Error::io("write in", dir, e))?;
+        file.write_all(&piece[..n]).map_err(|e| SourceError::io("write in", dir, e))?;
     }
-    file.rewind().map_err(|e| Error::io("read in", dir, e))?;
+    file.rewind().map_err(|e| SourceError::io("read in", dir, e))?;
     Ok(file)
 }
 

@@ -7,8 +7,7 @@ use tar::EntryType;
 
 use super::members::{Found, Gather, Members, damaged, safe};
 use super::window::Window;
-use crate::facts::ArchiveLimits;
-use crate::facts::Error;
+use crate::source::{ArchiveLimits, SourceError};
 
 const BLOCK: u64 = 512;
 /// Headers of one member, long names and extensions among them, take at most this many bytes.
@@ -35,7 +34,11 @@ struct Member<'a> {
 }
 
 impl Tar {
-    pub(super) fn open(path: &Path, file: Window, limits: &ArchiveLimits) -> Result<Self, Error> {
+    pub(super) fn open(
+        path: &Path,
+        file: Window,
+        limits: &ArchiveLimits,
+    ) -> Result<Self, SourceError> {
         let mut gather = Gather::new(path.display().to_string(), limits);
         each(path, &file, &mut |member| gather.member(member.name, &member.found, member.place))?;
         let members = gather.finish(file.len(), &mut |name| {
@@ -48,11 +51,11 @@ impl Tar {
     }
 
     /// Calls `each` with names and sizes of all files.
-    pub(super) fn files(
+    pub(super) fn files<E: From<SourceError>>(
         &self,
         path: &Path,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         files(path, &self.file, each)
     }
 
@@ -91,13 +94,13 @@ impl Tar {
     }
 }
 
-fn each(
+fn each<E: From<SourceError>>(
     path: &Path,
     file: &Window,
-    each: &mut dyn FnMut(&Member<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    each: &mut dyn FnMut(&Member<'_>) -> Result<(), E>,
+) -> Result<(), E> {
     let len = file.len();
-    let bad = |e: io::Error| Error::BadArchive {
+    let bad = |e: io::Error| SourceError::BadArchive {
         path: path.display().to_string(),
         reason: e.to_string(),
     };
@@ -113,7 +116,7 @@ fn each(
             let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             let reason =
                 format!("it is cut short: its file `{name}` would end after its {len} bytes");
-            return Err(Error::BadArchive { path: path.display().to_string(), reason });
+            return Err(bad(io::Error::other(reason)).into());
         }
         end = (offset + bytes).next_multiple_of(BLOCK);
         last = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
@@ -135,16 +138,16 @@ fn each(
         let after = if last.is_empty() { String::new() } else { format!(" after file `{last}`") };
         let reason =
             format!("it is cut short{after}: the blocks of zeros that end a tar are missing");
-        return Err(Error::BadArchive { path: path.display().to_string(), reason });
+        return Err(bad(io::Error::other(reason)).into());
     }
     Ok(())
 }
 
-fn files(
+fn files<E: From<SourceError>>(
     path: &Path,
     file: &Window,
-    take: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-) -> Result<(), Error> {
+    take: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+) -> Result<(), E> {
     each(path, file, &mut |member| match (&member.found, safe(member.name, false)) {
         (Found::File { unpacked, .. }, Ok(Some(name))) => take(&name, *unpacked),
         _ => Ok(()),

@@ -8,7 +8,8 @@ use gular_bundle::media_type_of_extension;
 use gular_codec::Format;
 
 use super::{Inputs, Source};
-use crate::facts::{Error, formats, stem_and_extension};
+use crate::facts::{formats, stem_and_extension};
+use crate::source::SourceError;
 
 /// The media type that a key's extension stands for; `None` when such files are not inputs.
 pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
@@ -36,7 +37,10 @@ pub(crate) fn hidden(name: &str) -> bool {
 }
 
 /// Calls `each` with the paths of all files whose names are those of pictures.
-pub(crate) fn picture_names(source: &Source, each: &mut dyn FnMut(&str)) -> Result<(), Error> {
+pub(crate) fn picture_names(
+    source: &Source,
+    each: &mut dyn FnMut(&str),
+) -> Result<(), SourceError> {
     source.files(&mut |name, _| {
         if media_type_of(name, Inputs::Images).is_some() {
             each(name);
@@ -47,22 +51,22 @@ pub(crate) fn picture_names(source: &Source, each: &mut dyn FnMut(&str)) -> Resu
 
 /// Visits everything below `source`; `entry` says into which folders to go. The open folders are a
 /// list and not the call stack, which a deep tree would overflow.
-pub(crate) fn walk(
+pub(crate) fn walk<E: From<SourceError>>(
     source: &Path,
-    entry: &mut dyn FnMut(&Path) -> Result<Option<fs::Metadata>, Error>,
-) -> Result<(), Error> {
-    let metadata = fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
+    entry: &mut dyn FnMut(&Path) -> Result<Option<fs::Metadata>, E>,
+) -> Result<(), E> {
+    let metadata = fs::metadata(source).map_err(|e| SourceError::io("open", source, e))?;
     let mut open = vec![Folder::open(source.to_owned(), &metadata)?];
     while let Some(folder) = open.last_mut() {
         let Some(found) = folder.entries.next() else {
             open.pop();
             continue;
         };
-        let path = found.map_err(|e| Error::io("list", &folder.path, e))?.path();
+        let path = found.map_err(|e| SourceError::io("list", &folder.path, e))?.path();
         if let Some(metadata) = entry(&path)? {
             if let Some(above) = open.iter().find(|f| f.is(&metadata)) {
                 let target = above.path.display().to_string();
-                return Err(Error::Loop { link: path.display().to_string(), target });
+                return Err(SourceError::Loop { link: path.display().to_string(), target }.into());
             }
             open.push(Folder::open(path, &metadata)?);
         }
@@ -79,8 +83,8 @@ struct Folder {
 }
 
 impl Folder {
-    fn open(path: PathBuf, metadata: &fs::Metadata) -> Result<Self, Error> {
-        let entries = fs::read_dir(&path).map_err(|e| Error::io("list", &path, e))?;
+    fn open(path: PathBuf, metadata: &fs::Metadata) -> Result<Self, SourceError> {
+        let entries = fs::read_dir(&path).map_err(|e| SourceError::io("list", &path, e))?;
         Ok(Self { path, device: metadata.dev(), inode: metadata.ino(), entries })
     }
 

@@ -10,8 +10,7 @@ use rawzip::{
 
 use super::members::{Found, Gather, Members, damaged, safe};
 use super::window::Window;
-use crate::facts::ArchiveLimits;
-use crate::facts::Error;
+use crate::source::{ArchiveLimits, SourceError};
 
 /// An open archive.
 #[derive(Debug)]
@@ -30,7 +29,11 @@ struct Place {
 }
 
 impl Zip {
-    pub(super) fn open(path: &Path, file: Window, limits: &ArchiveLimits) -> Result<Self, Error> {
+    pub(super) fn open(
+        path: &Path,
+        file: Window,
+        limits: &ArchiveLimits,
+    ) -> Result<Self, SourceError> {
         let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
         let archive = ZipLocator::new()
             .locate_in_reader(file.clone(), &mut buffer, file.len())
@@ -50,11 +53,11 @@ impl Zip {
     }
 
     /// Calls `each` with names and sizes of all files.
-    pub(super) fn files(
+    pub(super) fn files<E: From<SourceError>>(
         &self,
         path: &Path,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut result = Ok(());
         files(path, &self.archive, &mut |name, bytes| {
             if result.is_ok() {
@@ -169,8 +172,8 @@ impl Read for Checked {
 fn each(
     path: &Path,
     archive: &ZipArchive<Window>,
-    each: &mut dyn FnMut(&ZipFileHeaderRecord<'_>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    each: &mut dyn FnMut(&ZipFileHeaderRecord<'_>) -> Result<(), SourceError>,
+) -> Result<(), SourceError> {
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE * 4];
     let mut entries = archive.entries(&mut buffer);
     let mut n = 0_u64;
@@ -182,7 +185,7 @@ fn each(
     if n != expected {
         let reason =
             format!("its list of files has {n} entries, but its last record says {expected}");
-        return Err(Error::BadArchive { path: path.display().to_string(), reason });
+        return Err(SourceError::BadArchive { path: path.display().to_string(), reason });
     }
     Ok(())
 }
@@ -191,7 +194,7 @@ fn files(
     path: &Path,
     archive: &ZipArchive<Window>,
     file: &mut dyn FnMut(&str, u64),
-) -> Result<(), Error> {
+) -> Result<(), SourceError> {
     each(path, archive, &mut |entry| {
         if !entry.is_dir()
             && let Ok(Some(name)) = safe(entry.file_path().as_bytes(), false)
@@ -234,6 +237,6 @@ fn found(entry: &ZipFileHeaderRecord<'_>) -> Found<'static> {
     }
 }
 
-fn bad(path: &Path, error: &rawzip::Error) -> Error {
-    Error::BadArchive { path: path.display().to_string(), reason: error.to_string() }
+fn bad(path: &Path, error: &rawzip::Error) -> SourceError {
+    SourceError::BadArchive { path: path.display().to_string(), reason: error.to_string() }
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
 use super::table::TableOptions;
-use crate::facts::Error;
-use crate::source::{Inputs, Source, SourceOptions, media_type_of};
+use crate::layout::LayoutError;
+use crate::source::{Inputs, Source, SourceError, SourceOptions, media_type_of};
 
 /// Tables of which those in archives are in a temporary folder.
 pub(crate) struct Unpacked {
@@ -31,11 +31,11 @@ impl Unpacked {
         options: &SourceOptions<'_>,
         temp: &Path,
         cancel: &AtomicBool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LayoutError> {
         let mut unpacked = Self { options: given.clone(), members: BTreeMap::new(), kept: None };
         let io = |what: &'static str, path: &Path| {
             let path = path.to_owned();
-            move |e| Error::io(what, &path, e)
+            move |e| LayoutError::io(what, &path, e)
         };
         for file in &mut unpacked.options.files {
             let Some((archive, member)) = in_archive(file) else { continue };
@@ -58,7 +58,7 @@ impl Unpacked {
             };
             let below = format!("{member}/");
             let mut names = Vec::new();
-            from.files(&mut |name, _| {
+            from.files::<SourceError>(&mut |name, _| {
                 let is_of_table =
                     name == member || name.starts_with(&below) || is_description(name);
                 if is_of_table && media_type_of(name, Inputs::Images).is_none() {
@@ -77,7 +77,7 @@ impl Unpacked {
             let path = to.join(&member);
             if !path.exists() {
                 let error = std::io::Error::from(std::io::ErrorKind::NotFound);
-                return Err(Error::io("open", file, error));
+                return Err(LayoutError::io("open", file, error));
             }
             if let Some(lines) = unpacked.options.lines.remove(file) {
                 unpacked.options.lines.insert(path.clone(), lines);

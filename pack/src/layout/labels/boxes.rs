@@ -7,7 +7,7 @@ use super::cell::Cell;
 use super::columns::ValueKind;
 use super::rows::{Format, fault};
 use super::yolo;
-use crate::facts::Error;
+use crate::layout::LayoutError;
 use crate::source::MOST_ROW_BYTES;
 use crate::source::{hidden, walk};
 
@@ -53,9 +53,9 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
 }
 
 /// The format of a folder of annotations.
-pub(super) fn format(folder: &Path) -> Result<Format, Error> {
+pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
     let (mut xml, mut txt) = (None, None);
-    walk(folder, &mut |path| {
+    walk::<LayoutError>(folder, &mut |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if hidden(&name) {
             return Ok(None);
@@ -90,9 +90,9 @@ pub(super) fn format(folder: &Path) -> Result<Format, Error> {
 pub(super) fn texts(
     folder: &Path,
     extension: &str,
-    each: &mut dyn FnMut(&Path, &str, &str) -> Result<(), Error>,
-) -> Result<(), Error> {
-    walk(folder, &mut |path| {
+    each: &mut dyn FnMut(&Path, &str, &str) -> Result<(), LayoutError>,
+) -> Result<(), LayoutError> {
+    walk::<LayoutError>(folder, &mut |path| {
         // Hidden files are ignored and links are followed, as for images.
         if hidden(&path.file_name().unwrap_or_default().to_string_lossy()) {
             return Ok(None);
@@ -108,10 +108,10 @@ pub(super) fn texts(
         let Some(name) = relative.with_extension("").to_str().map(str::to_owned) else {
             return Err(fault(path, None, "its name is not UTF-8"));
         };
-        if metadata.map_err(|e| Error::io("read", path, e))?.len() > MOST_ROW_BYTES {
+        if metadata.map_err(|e| LayoutError::io("read", path, e))?.len() > MOST_ROW_BYTES {
             return Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes")));
         }
-        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let text = fs::read_to_string(path).map_err(|e| LayoutError::io("read", path, e))?;
         each(path, &name, &text)?;
         Ok(None)
     })

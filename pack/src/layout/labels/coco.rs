@@ -16,8 +16,8 @@ use serde::Deserialize;
 use super::boxes::{self, Boxed};
 use super::cell::Cell;
 use super::rows::{Each, fault};
-use crate::facts::Error;
 use crate::facts::Names;
+use crate::layout::LayoutError;
 
 /// A box may end so many pixels outside of its image: programs that count pixels from 0 or 1, or round,
 /// differ by a pixel or two.
@@ -103,7 +103,7 @@ impl fmt::Display for ImageId {
 
 impl Coco {
     /// Reads and checks the file.
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+    pub(super) fn open(path: &Path) -> Result<Self, LayoutError> {
         let mut coco = parse(path)?;
         coco.annotations.sort_by_key(|annotation| annotation.image_id);
         coco.images.sort_by_key(|image| image.id);
@@ -185,7 +185,7 @@ impl Coco {
     }
 
     /// Hands on the categories of whole images.
-    fn labels(&self, each: Each<'_>) -> Result<(), Error> {
+    fn labels(&self, each: Each<'_>) -> Result<(), LayoutError> {
         let columns = ["file_name", "label"].map(str::to_owned);
         let names: HashMap<i64, &str> =
             self.categories.iter().map(|category| (category.id, category.name.as_str())).collect();
@@ -212,7 +212,7 @@ impl Coco {
     }
 
     /// Hands on the annotations as a table; `path` is for messages.
-    pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+    pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         if !self.has_boxes() {
             return self.labels(each);
         }
@@ -239,8 +239,8 @@ impl Coco {
     }
 }
 
-fn parse(path: &Path) -> Result<Coco, Error> {
-    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+fn parse(path: &Path) -> Result<Coco, LayoutError> {
+    let file = File::open(path).map_err(|e| LayoutError::io("open", path, e))?;
     let mut coco: Coco =
         serde_json::from_reader(BufReader::with_capacity(1 << 20, file)).map_err(|e| {
             let reason = format!(

@@ -8,15 +8,15 @@ use std::rc::Rc;
 
 use super::cell::Cell;
 use super::rows::{Each, MOST_COLUMNS, fault, too_many_columns};
-use crate::facts::Error;
+use crate::layout::LayoutError;
 use crate::source::{BOM, MOST_ROW_BYTES, separator_of};
 
 /// The first line is looked at so far for what separates cells.
 const FIRST_LINE: usize = 64 << 10;
 
 /// Reads a table; without `separator` the first line tells it.
-pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result<(), Error> {
-    let io = |e| Error::io("read", path, e);
+pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result<(), LayoutError> {
+    let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
     let start = file.fill_buf().map_err(io)?;
     let separator = separator.unwrap_or_else(|| separator_of(start));
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     let bad = |e: ::csv::Error| {
         let line = e.position().map(|at| at.line() + late.get());
         match e.into_kind() {
-            ::csv::ErrorKind::Io(e) => Error::io("read", path, e),
+            ::csv::ErrorKind::Io(e) => LayoutError::io("read", path, e),
             ::csv::ErrorKind::Utf8 { err, .. } => fault(path, line, format!("{err}")),
             ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => fault(
                 path,

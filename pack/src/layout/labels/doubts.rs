@@ -3,10 +3,15 @@
 use std::path::Path;
 
 use super::rows::Tables;
-use crate::facts::{Doubt, Error, WayToRead, counted};
+use crate::facts::{Doubt, WayToRead, counted};
+use crate::layout::LayoutError;
 
 /// Annotations without a box, of which boxes take no notice, and boxes that are not within their image.
-pub(super) fn of_boxes(path: &Path, tables: &Tables, doubts: &mut Vec<Doubt>) -> Result<(), Error> {
+pub(super) fn of_boxes(
+    path: &Path,
+    tables: &Tables,
+    doubts: &mut Vec<Doubt>,
+) -> Result<(), LayoutError> {
     let n = tables.without_box(path)?;
     if n > 0 {
         let text = format!("{n} annotations of `{}` have no box and are left out", path.display());

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::cell::Cell;
 use super::rows::{Each, Tables, fault};
-use crate::facts::{Doubt, Error, WayToRead};
+use crate::facts::{Doubt, WayToRead};
+use crate::layout::LayoutError;
 
 /// Most names that messages list.
 const MOST_NAMED: usize = 3;
@@ -25,7 +26,7 @@ impl Indicators {
         columns: Vec<String>,
         tables: &Tables,
         files: &[impl AsRef<Path>],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LayoutError> {
         let name = match columns.len().saturating_sub(MOST_NAMED) {
             0 | 1 => columns.join(","),
             more => format!("{},… and {more} more", columns[..MOST_NAMED].join(",")),
@@ -49,7 +50,12 @@ impl Indicators {
     }
 
     /// Calls `each` with the rows of a table: first the column of classes, then all others.
-    pub(super) fn rows(&self, path: &Path, tables: &Tables, each: Each<'_>) -> Result<(), Error> {
+    pub(super) fn rows(
+        &self,
+        path: &Path,
+        tables: &Tables,
+        each: Each<'_>,
+    ) -> Result<(), LayoutError> {
         let mut columns = vec![self.name.clone()];
         // For each column of the table, the class that it is.
         let mut of_class: Vec<Option<&String>> = Vec::new();

@@ -13,7 +13,8 @@ use gular_bundle::Split;
 
 use super::table::{Table, TableRow};
 use crate::facts::Names;
-use crate::facts::{Error, Sorter, formats};
+use crate::facts::{Sorter, formats};
+use crate::layout::LayoutError;
 
 /// Between a stem and the folder in a key of the sort: below all that names have.
 const FOLDER: u8 = 0;
@@ -74,7 +75,7 @@ impl Join {
         Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory_bytes), images: 0, rows: 0 }
     }
 
-    pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), Error> {
+    pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), LayoutError> {
         self.images += 1;
         let mut record = vec![IMAGE];
         record.extend(bytes.to_le_bytes());
@@ -83,14 +84,14 @@ impl Join {
     }
 
     /// Takes all rows of a table; `folders` are those that each of its files names images from.
-    pub(crate) fn rows(&mut self, table: &Table, folders: &[String]) -> Result<(), Error> {
+    pub(crate) fn rows(&mut self, table: &Table, folders: &[String]) -> Result<(), LayoutError> {
         table.rows(&mut |row| {
             let folder = folders.get(row.file).map_or("", String::as_str);
             self.row(row, folder)
         })
     }
 
-    fn row(&mut self, row: &TableRow<'_>, folder: &str) -> Result<(), Error> {
+    fn row(&mut self, row: &TableRow<'_>, folder: &str) -> Result<(), LayoutError> {
         self.rows += 1;
         let name = plain(row.name);
         let mut record = vec![ROW, row.split.map_or(NO_SPLIT, |split| split as u8)];
@@ -107,25 +108,25 @@ impl Join {
         self.push(&name, &record)
     }
 
-    fn push(&mut self, name: &str, record: &[u8]) -> Result<(), Error> {
+    fn push(&mut self, name: &str, record: &[u8]) -> Result<(), LayoutError> {
         let mut segments = name.rsplit('/');
         let mut key = without_extension(segments.next().unwrap_or(name)).as_bytes().to_vec();
         if let Some(folder) = segments.next() {
             key.push(FOLDER);
             key.extend_from_slice(folder.as_bytes());
         }
-        self.sorter.push(&key, record).map_err(|e| Error::io("sort in", &self.dir, e))
+        self.sorter.push(&key, record).map_err(|e| LayoutError::io("sort in", &self.dir, e))
     }
 
     /// Calls `each` with each image that has a label, from a row or, as `without` says, without one.
-    pub(crate) fn finish(
+    pub(crate) fn finish<E: From<LayoutError>>(
         self,
         table: &Table,
         without: Without<'_>,
-        each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
-    ) -> Result<Joined, Error> {
+        each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), E>,
+    ) -> Result<Joined, E> {
         let Self { dir, sorter, images: n_images, rows: n_rows } = self;
-        let io = |e| Error::io("sort in", &dir, e);
+        let io = |e| LayoutError::io("sort in", &dir, e);
         let mut joined = Joined::default();
         let (mut last, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for pair in sorter.finish().map_err(io)? {
@@ -146,15 +147,15 @@ impl Join {
         let Joined { doubled, unclear, unlabelled, unused, matched, .. } = &joined;
         if doubled.n > 0 {
             let (n, names) = (doubled.n, doubled.to_string());
-            return Err(Error::DoubledRows { n, names });
+            return Err(LayoutError::DoubledRows { n, names }.into());
         }
         if unclear.n > 0 {
             let (n, names) = (unclear.n, unclear.to_string());
-            return Err(Error::UnclearRows { n, names });
+            return Err(LayoutError::UnclearRows { n, names }.into());
         }
         if *matched == 0 && n_images > 0 {
             let (rows, images) = (unused.to_string(), unlabelled.to_string());
-            return Err(Error::NothingJoins { n_rows, rows, n_images, images });
+            return Err(LayoutError::NothingJoins { n_rows, rows, n_images, images }.into());
         }
         Ok(joined)
     }
@@ -251,14 +252,14 @@ fn are_together(first: &[u8], next: &[u8]) -> bool {
 }
 
 /// Joins images and rows whose names have one stem.
-fn group(
+fn group<E: From<LayoutError>>(
     images: &[ImageFile],
     rows: &[Row],
     table: &Table,
     joined: &mut Joined,
     without: Without<'_>,
-    each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
-) -> Result<(), Error> {
+    each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), E>,
+) -> Result<(), E> {
     let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
     if !rows.is_empty() {
         for (i, image) in images.iter().enumerate() {

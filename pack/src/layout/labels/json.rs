@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::jsonl::Columns;
 use super::rows::{Each, fault};
-use crate::facts::Error;
+use crate::layout::LayoutError;
 use crate::source::BOM;
 
 /// The keys of COCO's document. Source: <https://cocodataset.org/#format-data>.
@@ -49,8 +49,8 @@ pub(super) fn has_rows(path: &Path) -> bool {
 }
 
 /// Reads a document as a table; rows are counted from 1.
-pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
-    let io = |e| Error::io("read", path, e);
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
+    let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
     let mut rows = Rows { path, columns: Columns::default(), n: 0, each, error: None };
     skip_mark(&mut file).map_err(io)?;
@@ -82,17 +82,17 @@ struct Rows<'a> {
     n: u64,
     each: Each<'a>,
     /// Our error, which ends the parsing.
-    error: Option<Error>,
+    error: Option<LayoutError>,
 }
 
 impl Rows<'_> {
-    fn row(&mut self, row: Map<String, Value>) -> Result<(), Error> {
+    fn row(&mut self, row: Map<String, Value>) -> Result<(), LayoutError> {
         self.n += 1;
         let cells = self.columns.cells(self.path, row)?;
         (self.each)(self.n, self.columns.names(), &cells)
     }
 
-    fn named(&mut self, name: String, value: Value) -> Result<(), Error> {
+    fn named(&mut self, name: String, value: Value) -> Result<(), LayoutError> {
         let mut row = match value {
             Value::Object(row) => row,
             value => Map::from_iter([(LABEL.to_owned(), value)]),
@@ -101,7 +101,7 @@ impl Rows<'_> {
         self.row(row)
     }
 
-    fn taken<E: serde::de::Error>(&mut self, taken: Result<(), Error>) -> Result<(), E> {
+    fn taken<E: serde::de::Error>(&mut self, taken: Result<(), LayoutError>) -> Result<(), E> {
         taken.map_err(|error| {
             self.error = Some(error);
             E::custom("a row was refused")

@@ -9,12 +9,12 @@ use serde_json::{Map, Value};
 
 use super::cell::Cell;
 use super::rows::{Each, MOST_COLUMNS, fault, too_many_columns};
-use crate::facts::Error;
+use crate::layout::LayoutError;
 use crate::source::{BOM, MOST_ROW_BYTES};
 
 /// Reads a table. Columns are found on the way; one that a line lacks is missing there.
-pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
-    let io = |e| Error::io("read", path, e);
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
+    let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
     let mut columns = Columns::default();
     let mut line = Vec::new();
@@ -59,7 +59,7 @@ impl Columns {
         &mut self,
         path: &Path,
         object: Map<String, Value>,
-    ) -> Result<Vec<Cell>, Error> {
+    ) -> Result<Vec<Cell>, LayoutError> {
         let mut cells = vec![Cell::Missing; self.names.len()];
         for (name, value) in object {
             let place = match self.places.get(&name) {

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use super::cell::Cell;
 use super::rows::{Each, fault};
-use crate::facts::{Error, Pattern, TwoReadings, Values};
+use crate::facts::{Pattern, TwoReadings, Values};
+use crate::layout::LayoutError;
 use crate::source::{BOM, MOST_ROW_BYTES};
 
 /// The name of the image in a pattern, and of the column.
@@ -30,8 +31,8 @@ fn has_header(path: &Path) -> bool {
 
 /// Reads a list; empty lines, and those that begin with `#`, say nothing. Nor does the first line of a
 /// CSV, if no pattern fits it.
-pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<(), Error> {
-    let io = |e| Error::io("read", path, e);
+pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<(), LayoutError> {
+    let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::new(File::open(path).map_err(io)?);
     let names_image = is_looked_up(patterns) || patterns.iter().any(|lines| lines.has(PATH));
     let mut columns: Vec<String> = Vec::new();
@@ -83,8 +84,8 @@ pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<
 fn read_line<'a>(
     line: &'a str,
     patterns: &'a [Pattern],
-    fault: &dyn Fn(String) -> Error,
-) -> Result<Values<'a>, Error> {
+    fault: &dyn Fn(String) -> LayoutError,
+) -> Result<Values<'a>, LayoutError> {
     let mut best: Option<(&Pattern, Values<'a>)> = None;
     for pattern in patterns {
         let found = pattern.read(line).map_err(|TwoReadings { name, values: [short, long] }| {
@@ -113,9 +114,9 @@ fn read_line<'a>(
 }
 
 /// The error for a list whose lines have no pattern, with the first of its lines.
-pub(super) fn no_pattern(path: &Path) -> Error {
+pub(super) fn no_pattern(path: &Path) -> LayoutError {
     let mut first = String::new();
     let file = File::open(path).map(|file| BufReader::new(file.take(1024)));
     let _ = file.and_then(|mut file| file.read_line(&mut first));
-    Error::NoLines { path: path.display().to_string(), first: first.trim_end().to_owned() }
+    LayoutError::NoLines { path: path.display().to_string(), first: first.trim_end().to_owned() }
 }

@@ -22,8 +22,8 @@ use super::join::{plain, without_extension};
 use super::list;
 use super::rows::{Each, Tables, fault};
 use super::table::TableOptions;
-use crate::facts::Error;
 use crate::facts::Names;
+use crate::layout::LayoutError;
 use crate::source::find_key;
 
 /// The most memory that looked up rows may take, nearly.
@@ -59,7 +59,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(file: &Path, options: &TableOptions, tables: &Tables) -> Result<Self, Error> {
+    fn read(file: &Path, options: &TableOptions, tables: &Tables) -> Result<Self, LayoutError> {
         let mut columns: Vec<String> = Vec::new();
         tables.read_plain(file, &mut |_, names, _| {
             columns.extend(names.iter().skip(columns.len()).cloned());
@@ -91,7 +91,7 @@ impl Head {
 pub(super) fn take(
     options: &TableOptions,
     tables: &Tables,
-) -> Result<(Vec<PathBuf>, Vec<Lookup>), Error> {
+) -> Result<(Vec<PathBuf>, Vec<Lookup>), LayoutError> {
     if options.files.len() < 2 {
         return Ok((options.files.clone(), Vec::new()));
     }
@@ -114,7 +114,7 @@ pub(super) fn take(
     heads.sort_by_key(|head| !of_boxes(head));
     let Some((first, others)) = heads.split_first() else {
         let text = "no list has `{path}`, which names the images";
-        return Err(Error::setting(&["labels"], text));
+        return Err(LayoutError::setting(&["labels"], text));
     };
     if !lookups.is_empty() && !first.columns.iter().any(|column| column == list::ID) {
         let reason = format!("it has no `{{{}}}`, by which other lists are joined", list::ID);
@@ -144,7 +144,7 @@ pub(super) fn take(
 }
 
 /// Refuses tables of which two have a column that does not join them.
-fn check_columns(first: &Head, lookups: &[Lookup]) -> Result<(), Error> {
+fn check_columns(first: &Head, lookups: &[Lookup]) -> Result<(), LayoutError> {
     let mut seen: BTreeSet<&String> = first.columns.iter().collect();
     for lookup in lookups {
         let twice = lookup.columns.iter().find(|column| !seen.insert(column));
@@ -163,7 +163,7 @@ pub(super) fn rows(
     tables: &Tables,
     lookups: &[Lookup],
     each: Each<'_>,
-) -> Result<(), Error> {
+) -> Result<(), LayoutError> {
     let added: Vec<String> = lookups.iter().flat_map(|of| of.columns.iter().cloned()).collect();
     let (mut columns, mut looked) = (added.clone(), 0);
     let mut places: Vec<Option<usize>> = vec![None; lookups.len()];
@@ -195,7 +195,7 @@ impl Lookup {
         by: &str,
         own: &str,
         tables: &Tables,
-    ) -> Result<(), Error> {
+    ) -> Result<(), LayoutError> {
         let columns: Vec<String> =
             head.columns.iter().filter(|column| *column != own).cloned().collect();
         let known = lookups.iter().position(|of: &Self| of.columns == columns && of.own == own);
@@ -211,7 +211,7 @@ impl Lookup {
         }
     }
 
-    fn read(&mut self, file: &Path, tables: &Tables) -> Result<(), Error> {
+    fn read(&mut self, file: &Path, tables: &Tables) -> Result<(), LayoutError> {
         let (mut places, mut own, mut looked) = (vec![None; self.columns.len()], None, 0);
         tables.read_plain(file, &mut |line, names, cells| {
             if names.len() > looked {
@@ -264,7 +264,7 @@ impl Lookup {
     }
 
     /// Whether a row of `files` names an image that these name, too.
-    fn has_any(&self, files: &[PathBuf], tables: &Tables) -> Result<bool, Error> {
+    fn has_any(&self, files: &[PathBuf], tables: &Tables) -> Result<bool, LayoutError> {
         let mut any = false;
         for file in files {
             tables.read_plain(file, &mut |_, names, cells| {
@@ -294,7 +294,7 @@ impl Lookup {
     }
 
     /// The error where no row was found.
-    pub(super) fn nothing_joins(&self, path: &Path) -> Error {
+    pub(super) fn nothing_joins(&self, path: &Path) -> LayoutError {
         let mut names = Names::default();
         self.rows.keys().for_each(|name| names.push(name));
         let files: Vec<String> =
@@ -308,7 +308,7 @@ impl Lookup {
     }
 }
 
-fn no_name(path: &Path, line: u64, column: &str) -> Error {
+fn no_name(path: &Path, line: u64, column: &str) -> LayoutError {
     let reason = format!("the cell of `{column}`, by which tables are joined, is empty");
     fault(path, Some(line), reason)
 }

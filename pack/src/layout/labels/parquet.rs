@@ -6,9 +6,9 @@ use gular_bundle::{Backend, Cells, ParquetTable, ReadAt};
 
 use super::cell::Cell;
 use super::rows::{Each, MOST_COLUMNS, too_many_columns};
-use crate::facts::Error;
+use crate::layout::LayoutError;
 
-pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let table = ParquetTable::open(ReadAt::open(path, Backend::Pread)?)?;
     let columns = table.columns();
     if columns.len() > MOST_COLUMNS {

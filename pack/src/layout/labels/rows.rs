@@ -11,11 +11,13 @@ use super::indicators::Indicators;
 use super::lookup::Lookup;
 use super::{csv, json, jsonl, list, lookup, parquet, voc, yolo};
 use crate::facts::Names;
-use crate::facts::{Error, Pattern};
+use crate::facts::Pattern;
+use crate::layout::LayoutError;
+use crate::source::SourceError;
 
 /// A callback for each row of a table. It gets the number of the line or row, the names of the
 /// columns so far, and at most one cell for each of these.
-pub(crate) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<(), Error>;
+pub(crate) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<(), LayoutError>;
 
 /// Most columns of a table.
 pub(super) const MOST_COLUMNS: usize = 4096;
@@ -39,7 +41,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) fn of(path: &Path) -> Result<Self, Error> {
+    pub(super) fn of(path: &Path) -> Result<Self, LayoutError> {
         if path.is_dir() {
             return boxes::format(path);
         }
@@ -52,7 +54,7 @@ impl Format {
             "json" if json::has_rows(path) => Ok(Self::Json),
             "json" => Ok(Self::Coco),
             "txt" | "lst" | "list" => Ok(Self::List),
-            _ => Err(Error::NoTable { path: path.display().to_string() }),
+            _ => Err(LayoutError::NoTable { path: path.display().to_string() }),
         }
     }
 }
@@ -90,7 +92,7 @@ impl Tables {
     }
 
     /// The format of a table, which is looked for once; a list may have any name.
-    fn format(&self, path: &Path) -> Result<Format, Error> {
+    fn format(&self, path: &Path) -> Result<Format, LayoutError> {
         if self.lines.contains_key(path) {
             return Ok(Format::List);
         }
@@ -104,7 +106,7 @@ impl Tables {
     }
 
     /// Calls `each` with the rows of the table at `path`.
-    pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+    pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         match &self.indicators {
             Some(indicators) => indicators.rows(path, self, each),
             None => self.read_joined(path, each),
@@ -112,7 +114,7 @@ impl Tables {
     }
 
     /// Calls `each` with the rows of the table and of those that are joined with it.
-    pub(super) fn read_joined(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+    pub(super) fn read_joined(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         match self.lookups.as_slice() {
             [] => self.read_plain(path, each),
             lookups => lookup::rows(path, self, lookups, each),
@@ -125,7 +127,7 @@ impl Tables {
     }
 
     /// Calls `each` with the rows as they are in the file.
-    pub(crate) fn read_plain(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+    pub(crate) fn read_plain(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         if let Some(lines) = self.lines.get(path) {
             return list::read(path, lines, each);
         }
@@ -138,7 +140,7 @@ impl Tables {
         })
     }
 
-    fn read_file(&self, path: &Path, each: Each<'_>) -> Result<(), Error> {
+    fn read_file(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         match self.format(path)? {
             Format::List => Err(list::no_pattern(path)),
             Format::Csv => csv::read(path, None, each),
@@ -152,7 +154,7 @@ impl Tables {
     }
 
     /// The classes that a file of boxes names, if it does.
-    pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, Error> {
+    pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, LayoutError> {
         match self.format(path)? {
             Format::Coco | Format::Voc => Ok(Some(self.coco(path)?.classes())),
             Format::Yolo => Ok(yolo::classes(path)?.map(|found| found.names)),
@@ -161,7 +163,7 @@ impl Tables {
     }
 
     /// Whether a file has boxes, each with a class.
-    pub(super) fn has_boxes(&self, path: &Path) -> Result<bool, Error> {
+    pub(super) fn has_boxes(&self, path: &Path) -> Result<bool, LayoutError> {
         Ok(match self.format(path)? {
             Format::Coco | Format::Voc => self.coco(path)?.has_boxes(),
             Format::Yolo => true,
@@ -170,7 +172,7 @@ impl Tables {
     }
 
     /// The number of annotations without a box in a file of boxes.
-    pub(super) fn without_box(&self, path: &Path) -> Result<u64, Error> {
+    pub(super) fn without_box(&self, path: &Path) -> Result<u64, LayoutError> {
         match self.format(path)? {
             Format::Coco => Ok(self.coco(path)?.without_box()),
             _ => Ok(0),
@@ -178,7 +180,7 @@ impl Tables {
     }
 
     /// The size of the image that a row is about, if the table has boxes and says it.
-    pub(super) fn size(&self, path: &Path, line: u64) -> Result<Option<(u32, u32)>, Error> {
+    pub(super) fn size(&self, path: &Path, line: u64) -> Result<Option<(u32, u32)>, LayoutError> {
         match self.format(path)? {
             Format::Coco | Format::Voc => Ok(self.coco(path)?.size(line)),
             _ => Ok(None),
@@ -186,14 +188,14 @@ impl Tables {
     }
 
     /// The images of boxes that are not within them, in a file of boxes.
-    pub(super) fn outside(&self, path: &Path) -> Result<Names, Error> {
+    pub(super) fn outside(&self, path: &Path) -> Result<Names, LayoutError> {
         match self.format(path)? {
             Format::Coco => Ok(self.coco(path)?.outside()),
             _ => Ok(Names::default()),
         }
     }
 
-    fn coco(&self, path: &Path) -> Result<Arc<Coco>, Error> {
+    fn coco(&self, path: &Path) -> Result<Arc<Coco>, LayoutError> {
         let mut known = self.coco.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(coco) = known.get(path) {
             return Ok(Arc::clone(coco));
@@ -205,7 +207,7 @@ impl Tables {
 }
 
 /// A fault of a table; `at` is the number of the line or row.
-pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> Error {
+pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> LayoutError {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let unit = match &*extension {
         "parquet" => "row",
@@ -215,9 +217,9 @@ pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> 
         _ => "line",
     };
     let at = at.map(|n| format!(" {unit} {n}")).unwrap_or_default();
-    Error::Table { path: path.display().to_string(), at, reason: reason.into() }
+    SourceError::Table { path: path.display().to_string(), at, reason: reason.into() }.into()
 }
 
-pub(super) fn too_many_columns(path: &Path) -> Error {
+pub(super) fn too_many_columns(path: &Path) -> LayoutError {
     fault(path, None, format!("it has more than {MOST_COLUMNS} columns"))
 }

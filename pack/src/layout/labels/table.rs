@@ -15,10 +15,10 @@ use super::indicators::{Indicators, are_classes, may_be_classes};
 use super::lookup::{self, JoinedTables, Lookup};
 use super::rows::{Tables, fault};
 use super::values::planned;
-use crate::facts::{Doubt, Error, LayoutError, Pattern};
+use crate::facts::{Doubt, Pattern, RunError};
 use crate::facts::{MOST_CLASSES, Numbering, Words};
-use crate::layout::alike;
-use crate::source::{LabelColumn, all_labels, find_key, find_label, is_of_splits};
+use crate::layout::{LayoutError, alike};
+use crate::source::{LabelColumn, SourceError, all_labels, find_key, find_label, is_of_splits};
 
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
@@ -70,7 +70,7 @@ impl TableOptions {
     }
 
     /// The classes that the tables name; several must agree.
-    fn box_classes(&self, tables: &Tables) -> Result<Vec<String>, Error> {
+    fn box_classes(&self, tables: &Tables) -> Result<Vec<String>, LayoutError> {
         let mut classes: Option<(&PathBuf, Vec<String>)> = None;
         for file in &self.files {
             let Some(found) = tables.box_classes(file)? else { continue };
@@ -168,7 +168,7 @@ impl Table {
     pub(crate) fn open(
         options: &TableOptions,
         classes: Option<Vec<String>>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LayoutError> {
         let mut tables = Tables::new(&options.lines);
         let (files, lookups) = lookup::take(options, &tables)?;
         tables.lookups = lookups;
@@ -250,21 +250,21 @@ impl Table {
     }
 
     /// Numbers the classes as in `classes`, which has those of paths, too.
-    pub(crate) fn renumber(&mut self, classes: &[String]) -> Result<(), Error> {
+    pub(crate) fn renumber(&mut self, classes: &[String]) -> Result<(), LayoutError> {
         if let Some((column, kind)) = &self.label
             && *kind != LabelKind::Name
         {
             let text = format!(
                 "a part of the paths names classes, so the column `{column}` must name one class for each of the other images, and it has numbers or several classes"
             );
-            return Err(Error::setting(&["images", "label_column"], text));
+            return Err(LayoutError::setting(&["images", "label_column"], text));
         }
         if let Some(field) = self.fields.first() {
             let text = format!(
                 "images whose class is in their path have no row, and so no value of the field `{}`",
                 field.name
             );
-            return Err(Error::setting(&["columns"], text));
+            return Err(LayoutError::setting(&["columns"], text));
         }
         self.numbers = classes.iter().cloned().zip(0..).collect();
         self.classes = classes.to_vec();
@@ -284,12 +284,12 @@ impl Table {
     }
 
     /// The values of the fields of an image without a row.
-    pub(crate) fn nothing(&self) -> Result<String, Error> {
+    pub(crate) fn nothing(&self) -> Result<String, LayoutError> {
         if let Some(split) = &self.options.split {
             let text = format!(
                 "images without a row would have no split, since the column `{split}` sets the splits"
             );
-            return Err(Error::setting(&["unlabelled", "split_column"], text));
+            return Err(LayoutError::setting(&["unlabelled", "split_column"], text));
         }
         let mut values = Vec::with_capacity(self.fields.len());
         if self.several() {
@@ -302,7 +302,7 @@ impl Table {
             };
             let value = planned(&empty, kind).ok_or_else(|| {
                 let text = format!("images without a row have no value of column `{name}`, which becomes a field of integers or of fixed length");
-                Error::setting(&["unlabelled", "columns"], text)
+                LayoutError::setting(&["unlabelled", "columns"], text)
             })?;
             values.push(value);
         }
@@ -339,7 +339,7 @@ impl Table {
     }
 
     /// Gathers the names of the classes, or takes those given.
-    fn name_classes(&mut self, given: Option<Vec<String>>) -> Result<(), Error> {
+    fn name_classes(&mut self, given: Option<Vec<String>>) -> Result<(), LayoutError> {
         let Some((column, kind)) = self.label.clone() else { return Ok(()) };
         let (mut words, mut most) = (BTreeSet::new(), -1_i64);
         for path in &self.options.files {
@@ -381,7 +381,7 @@ impl Table {
         (self.classes, self.numbers) = (numbering.classes, numbering.numbers);
         if self.several() && self.classes.is_empty() {
             let text = format!("no row has a class in column `{column}`");
-            return Err(Error::setting(&["label_column", "label_separator"], text));
+            return Err(LayoutError::setting(&["label_column", "label_separator"], text));
         }
         Ok(())
     }
@@ -392,8 +392,8 @@ impl Table {
         column: &str,
         words: &BTreeSet<String>,
         by_number: bool,
-    ) -> Result<(), Error> {
-        let fail = |text| Err(Error::setting(&["label_column", "label_separator"], text));
+    ) -> Result<(), LayoutError> {
+        let fail = |text| Err(LayoutError::setting(&["label_column", "label_separator"], text));
         if by_number && words.contains("-1") {
             if words.iter().all(|word| matches!(word.as_str(), "-1" | "1")) {
                 return fail(format!(
@@ -423,8 +423,8 @@ impl Table {
     /// Calls `each` with every row.
     pub(crate) fn rows(
         &self,
-        each: &mut dyn FnMut(&TableRow<'_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&TableRow<'_>) -> Result<(), LayoutError>,
+    ) -> Result<(), LayoutError> {
         let mut rows = 0;
         for (file, path) in self.options.files.iter().enumerate() {
             let mut key = Place::new(&self.key);
@@ -492,7 +492,7 @@ impl Table {
         line: u64,
         cell: &Cell,
         values: &mut Vec<Value>,
-    ) -> Result<Option<i64>, Error> {
+    ) -> Result<Option<i64>, LayoutError> {
         let number = |cell: &Cell| {
             if let (Some(-1), true) = (cell.class_number(), self.labelled()) {
                 return Ok(-1);
@@ -504,12 +504,13 @@ impl Table {
                 None if self.classes.is_empty() => {
                     cell.class_number().ok_or_else(|| changed(path, line))
                 }
-                None => Err(Error::UnknownClass {
+                None => Err(RunError::UnknownClass {
                     path: format!("{} line {line}", path.display()),
                     class: word,
                     list: "the list of classes".to_owned(),
                     n: self.classes.len(),
-                }),
+                }
+                .into()),
             }
         };
         match split_cell(cell, self.options.separator.as_deref()) {
@@ -542,7 +543,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(options: &TableOptions, tables: &Tables) -> Result<Self, Error> {
+    fn of(options: &TableOptions, tables: &Tables) -> Result<Self, LayoutError> {
         let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
         let mut survey =
             Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
@@ -582,23 +583,24 @@ impl Survey {
         })
     }
 
-    fn no_column(&self, what: &'static str, wanted: Option<&str>) -> Error {
-        Error::NoColumn {
+    fn no_column(&self, what: &'static str, wanted: Option<&str>) -> LayoutError {
+        SourceError::NoColumn {
             path: self.shown.clone(),
             what,
             wanted: wanted.map(str::to_owned),
             columns: self.columns.clone(),
         }
+        .into()
     }
 
-    fn check(&self, name: &str) -> Result<(), Error> {
+    fn check(&self, name: &str) -> Result<(), LayoutError> {
         match self.columns.iter().any(|c| c == name) {
             true => Ok(()),
             false => Err(self.no_column("splits", Some(name))),
         }
     }
 
-    fn key(&self, options: &TableOptions) -> Result<String, Error> {
+    fn key(&self, options: &TableOptions) -> Result<String, LayoutError> {
         match &options.key {
             Some(key) if self.columns.contains(key) => Ok(key.clone()),
             Some(key) => Err(self.no_column("file names", Some(key))),
@@ -621,7 +623,7 @@ impl Survey {
         options: &TableOptions,
         key: &str,
         tables: &Tables,
-    ) -> Result<Option<Indicators>, Error> {
+    ) -> Result<Option<Indicators>, LayoutError> {
         let others = self.others(options, key);
         let listed = match &options.label {
             LabelColumn::Named(names) if !self.columns.contains(names) => {
@@ -648,7 +650,7 @@ impl Survey {
         let found = Indicators::new(columns.clone(), tables, &options.files)?;
         match found.is_one_hot() {
             true => Ok(Some(found)),
-            false => Err(LayoutError::from(may_be_classes(&columns)).into()),
+            false => Err(may_be_classes(&columns).into()),
         }
     }
 
@@ -658,7 +660,7 @@ impl Survey {
         key: &str,
         tables: &Tables,
         doubts: &mut Vec<Doubt>,
-    ) -> Result<Option<(String, LabelKind)>, Error> {
+    ) -> Result<Option<(String, LabelKind)>, LayoutError> {
         let name = match &options.label {
             LabelColumn::None => return Ok(None),
             LabelColumn::Find if options.is_of_boxes(tables) => return Ok(None),
@@ -705,7 +707,7 @@ impl Survey {
         options: &TableOptions,
         name: &str,
         tables: &Tables,
-    ) -> Result<bool, Error> {
+    ) -> Result<bool, LayoutError> {
         let mut known = BTreeSet::new();
         let mut differ = self.rows > 1 && options.separator.is_none();
         for path in &options.files {
@@ -730,7 +732,7 @@ impl Survey {
         options: &TableOptions,
         name: &str,
         tables: &Tables,
-    ) -> Result<LabelKind, Error> {
+    ) -> Result<LabelKind, LayoutError> {
         let mut seen = Seen::default();
         for path in &options.files {
             let mut place = Place::new(name);
@@ -745,9 +747,9 @@ impl Survey {
         }
     }
 
-    fn bad_label(&self, name: &str, reason: &str) -> Error {
+    fn bad_label(&self, name: &str, reason: &str) -> LayoutError {
         let text = format!("column `{name}` of `{}` cannot be the labels: {reason}", self.shown);
-        Error::setting(&["label_column"], text)
+        LayoutError::setting(&["label_column"], text)
     }
 
     /// Fields of all further columns, or of those named.
@@ -757,7 +759,7 @@ impl Survey {
         given: &BTreeSet<&str>,
         several: bool,
         table: &mut Table,
-    ) -> Result<(), Error> {
+    ) -> Result<(), LayoutError> {
         let columns: Vec<&String> = match &options.fields {
             FieldColumns::All => {
                 let joins = |c: &&String| table.tables.lookups.iter().any(|of| of.is_by_id(c));
@@ -804,7 +806,7 @@ impl Survey {
                 (Err(reason), FieldColumns::All) => table.left_out.push((column.clone(), reason)),
                 (Err(reason), FieldColumns::Named(_)) => {
                     let text = format!("column `{column}` cannot be a field: {reason}");
-                    return Err(Error::setting(&["columns"], text));
+                    return Err(LayoutError::setting(&["columns"], text));
                 }
             }
         }
@@ -859,7 +861,7 @@ fn split_of(
     place: &mut Place<'_>,
     columns: &[String],
     cells: &[Cell],
-) -> Result<Split, Error> {
+) -> Result<Split, LayoutError> {
     let word = place.cell(columns, cells).word().unwrap_or_default();
     crate::facts::split_of(&word).ok_or_else(|| {
         let reason = format!("`{word}` is not a split; expected `train`, `val` or `test`");
@@ -867,6 +869,6 @@ fn split_of(
     })
 }
 
-fn changed(path: &Path, line: u64) -> Error {
+fn changed(path: &Path, line: u64) -> LayoutError {
     fault(path, Some(line), "it changed while it was read")
 }

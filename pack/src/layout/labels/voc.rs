@@ -16,7 +16,7 @@ use roxmltree::{Document, Node};
 use super::boxes;
 use super::coco::{Annotation, Category, Coco, CocoImage, ImageId, ROUNDING};
 use super::rows::fault;
-use crate::facts::Error;
+use crate::layout::LayoutError;
 
 /// Something in an image, as a file says it.
 struct Object {
@@ -27,7 +27,7 @@ struct Object {
 }
 
 /// Reads a folder of annotations.
-pub(super) fn read(folder: &Path) -> Result<Coco, Error> {
+pub(super) fn read(folder: &Path) -> Result<Coco, LayoutError> {
     let (mut images, mut objects) = (Vec::new(), Vec::new());
     boxes::texts(folder, "xml", &mut |path, name, text| {
         let document =

@@ -18,7 +18,7 @@ use saphyr_parser::{Event, Parser};
 
 use super::boxes::{self, Boxed};
 use super::rows::{Each, fault};
-use crate::facts::Error;
+use crate::layout::LayoutError;
 use crate::source::MOST_ROW_BYTES;
 
 /// The file with the list of classes, which belongs to no image.
@@ -40,13 +40,13 @@ pub(super) struct ClassNames {
 }
 
 /// Names of the classes, where the folder or a description says them.
-pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
+pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> {
     let file = folder.join(CLASSES);
     if let Some(text) = text_of(&file)? {
         let names = text.trim_end().lines().map(|line| line.trim().to_owned());
         return ClassNames::new(names.collect(), file).map(Some);
     }
-    let whole = folder.canonicalize().map_err(|e| Error::io("open", folder, e))?;
+    let whole = folder.canonicalize().map_err(|e| LayoutError::io("open", folder, e))?;
     for above in whole.ancestors().take(MOST_ABOVE + 1) {
         for name in DESCRIPTIONS {
             let file = above.join(name);
@@ -67,7 +67,7 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, Error> {
 }
 
 impl ClassNames {
-    fn new(names: Vec<String>, file: PathBuf) -> Result<Self, Error> {
+    fn new(names: Vec<String>, file: PathBuf) -> Result<Self, LayoutError> {
         if names.iter().any(String::is_empty) {
             return Err(fault(&file, None, "a class has no name"));
         }
@@ -82,7 +82,7 @@ impl ClassNames {
 
 /// Refuses what would take much memory: each alias is a copy, so that a short text may be a large
 /// one, and what is deep is freed by recursion.
-fn check_yaml(file: &Path, text: &str) -> Result<(), Error> {
+fn check_yaml(file: &Path, text: &str) -> Result<(), LayoutError> {
     let mut depth = 0_u32;
     for (event, _) in Parser::new_from_str(text).map_while(Result::ok) {
         match event {
@@ -120,18 +120,18 @@ fn names_in(listed: &Yaml<'_>) -> Option<Vec<String>> {
 }
 
 /// The text of a file, if there is one.
-fn text_of(path: &Path) -> Result<Option<String>, Error> {
+fn text_of(path: &Path) -> Result<Option<String>, LayoutError> {
     let is_large = fs::metadata(path).is_ok_and(|found| found.len() > MOST_ROW_BYTES);
     match fs::read_to_string(path) {
         _ if is_large => Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes"))),
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("read", path, e)),
+        Err(e) => Err(LayoutError::io("read", path, e)),
     }
 }
 
 /// Reads the folder as a table; the number of a row is that of its file, in no order.
-pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
+pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let names = classes(folder)?;
     let mut row = 0;
     boxes::texts(folder, "txt", &mut |path, name, text| {
@@ -145,7 +145,7 @@ pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
 }
 
 /// The boxes in a file, whose classes are among `names`.
-fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxed>, Error> {
+fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxed>, LayoutError> {
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let boxed = lines.map(|(number, line)| {
         let boxed = parse(line).and_then(|boxed| match names {
@@ -157,11 +157,7 @@ fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxe
             )),
             _ => Ok(boxed),
         });
-        boxed.map_err(|reason| Error::Table {
-            path: path.display().to_string(),
-            at: format!(" line {number}"),
-            reason,
-        })
+        boxed.map_err(|reason| fault(path, Some(number), reason))
     });
     boxed.collect()
 }

@@ -15,7 +15,8 @@ use gular_codec::tiff::Pages;
 use gular_codec::{Decoder, Format, encode_png};
 use serde::Serialize;
 
-use crate::facts::{Error, Fault, array};
+use crate::facts::{Fault, array};
+use crate::plan::PlanError;
 
 /// The value of pixels beyond a scene, which no class has.
 const BEYOND: u8 = 255;
@@ -43,14 +44,14 @@ impl MaskColours {
     /// classes are counted from 0.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be read, [`Error::Setting`] for a line that is not a colour,
+    /// [`RunError::Io`] if the file cannot be read, [`RunError::Setting`] for a line that is not a colour,
     /// and for a colour that occurs twice.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        let io = |e| Error::io("read", path, e);
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let io = |e| PlanError::io("read", path, e);
         let len = fs::metadata(path).map_err(io)?.len();
         let fail = |text: String| {
             let text = format!("`{}` is not a table of colours: {text}", path.display());
-            Error::setting(&["mask_colours"], text)
+            PlanError::setting(&["mask_colours"], text)
         };
         if len > MOST_BYTES {
             return Err(fail(format!("it has {len} bytes")));

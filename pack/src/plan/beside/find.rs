@@ -13,10 +13,10 @@ use serde_json::Value;
 use super::colours::MaskColours;
 use super::make::{Make, other_size, unlike};
 use crate::facts::{
-    BAND, BadInput, DATE, Doubt, Error, Fault, Names, Remedy, Start, array, stem_and_extension,
+    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
-use crate::plan::{Align, PayloadOptions, PayloadRecipe, PlanOptions};
+use crate::plan::{Align, PayloadOptions, PayloadRecipe, PlanError, PlanOptions};
 use crate::source::{FieldFiles, Inputs, Source, array_start, picture_start};
 
 /// The masks whose values are looked at when the plan is made, and the values that are told apart.
@@ -113,7 +113,7 @@ impl<'a> Beside<'a> {
         layout: &Layout,
         temp: &Path,
         cancel: &AtomicBool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, PlanError> {
         let open = |of: &FieldFiles| {
             let path = of.files.as_deref().unwrap_or(images.path());
             let source = Source::open(path, &options.source(), Some(temp), cancel)?;
@@ -156,7 +156,7 @@ impl<'a> Beside<'a> {
                 seen,
             })
         };
-        let fields: Result<_, Error> = options.fields.iter().map(open).collect();
+        let fields: Result<_, PlanError> = options.fields.iter().map(open).collect();
         let limits = Limits { max_pixels: options.max_pixels };
         Ok(Self { fields: fields?, images: Some(images), limits })
     }
@@ -243,8 +243,8 @@ fn is_mask(name: &FieldName) -> bool {
 }
 
 /// Checks that axes are given only where they can be read in another way.
-fn check_axes(options: &PlanOptions) -> Result<(), Error> {
-    let fail = |text: String| Err(Error::setting(&["axes"], text));
+fn check_axes(options: &PlanOptions) -> Result<(), PlanError> {
+    let fail = |text: String| Err(PlanError::setting(&["axes"], text));
     for (name, axes) in &options.axes {
         if *name == FieldName::image() {
             match (options.inputs, axes) {
@@ -278,8 +278,8 @@ fn check_axes(options: &PlanOptions) -> Result<(), Error> {
 }
 
 /// Checks that the fields of files go with the other options.
-pub(crate) fn check(options: &PlanOptions) -> Result<(), Error> {
-    let fail = |names, text: String| Err(Error::setting(names, text));
+pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
+    let fail = |names, text: String| Err(PlanError::setting(names, text));
     check_axes(options)?;
     if options.mask_colours.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
         let text = "a table of colours was given, but no masks".to_owned();

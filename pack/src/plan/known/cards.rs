@@ -6,15 +6,18 @@ use std::path::Path;
 
 use gular_bundle::FieldName;
 
-use crate::facts::{Error, LayoutError, Pattern, literal};
-use crate::layout::{Card, Labels, TableOptions, Unlabelled, datasets};
-use crate::plan::{PayloadOptions, PlanOptions};
+use crate::facts::{Pattern, RunError, literal};
+use crate::layout::{Card, Labels, LayoutError, TableOptions, Unlabelled, datasets};
+use crate::plan::{PayloadOptions, PlanError, PlanOptions};
 use crate::source::{
-    FieldFiles, Inputs, LabelColumn, PixelFiles, Source, first_members, pixel_files,
+    FieldFiles, Inputs, LabelColumn, PixelFiles, Source, SourceError, first_members, pixel_files,
 };
 
 /// The options of a known dataset, if `source` is one and the caller says nothing about it.
-pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<PlanOptions>, Error> {
+pub(crate) fn of_known(
+    source: &Path,
+    options: &PlanOptions,
+) -> Result<Option<PlanOptions>, PlanError> {
     let is_open = options.images.is_empty()
         && matches!(options.labels, Labels::Path | Labels::None)
         && options.fields.is_empty()
@@ -22,7 +25,7 @@ pub(crate) fn of_known(source: &Path, options: &PlanOptions) -> Result<Option<Pl
     if !is_open || options.dataset.is_some() {
         return Ok(None);
     }
-    let own = datasets().map_err(Error::Option)?;
+    let own = datasets().map_err(RunError::Option)?;
     if let Some(card) = of_pixels(source, options, &own)? {
         return card.options_of_pixels(options).map(Some);
     }
@@ -48,7 +51,7 @@ fn of_pixels<'c>(
     source: &Path,
     options: &'c PlanOptions,
     own: &'c [Card],
-) -> Result<Option<&'c Card>, Error> {
+) -> Result<Option<&'c Card>, PlanError> {
     let mut cards = options.cards.iter().chain(own);
     if let Some(kind) = pixel_files(source, &options.source())? {
         return Ok(cards.find(|card| card.pixels == Some(kind)));
@@ -85,7 +88,7 @@ const MOST_NAMES: usize = 1 << 20;
 
 impl<'a> Files<'a> {
     /// Lists an archive that need not be unpacked for that.
-    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, Error> {
+    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, PlanError> {
         if source.is_dir() {
             return Ok(Some(Self::Folder(source)));
         }
@@ -96,7 +99,7 @@ impl<'a> Files<'a> {
         let never = false.into();
         let opened = Source::open(source, &options.source(), None, &never)?;
         let mut names = Vec::new();
-        opened.files(&mut |name, _| {
+        opened.files::<SourceError>(&mut |name, _| {
             if names.len() < MOST_NAMES {
                 names.push(name.to_owned());
             }
@@ -162,13 +165,13 @@ impl<'a> Files<'a> {
 
 impl Card {
     /// The options with which it is packed, if its images are rows of pixels.
-    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, Error> {
+    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, PlanError> {
         if given.payload != PayloadOptions::Encoded {
             let text = format!(
                 "the images of this dataset ({}) are pixels already, and are stored unchanged",
                 self.title
             );
-            return Err(Error::setting(&["payload"], text));
+            return Err(PlanError::setting(&["payload"], text));
         }
         let column = self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named);
         Ok(PlanOptions {
@@ -188,12 +191,13 @@ impl Card {
         source: &Path,
         prefix: &str,
         given: &PlanOptions,
-    ) -> Result<PlanOptions, Error> {
+    ) -> Result<PlanOptions, PlanError> {
         let below = literal(prefix);
         let pattern = |text: &String| Pattern::parse(&format!("{below}{text}"));
         let images: Result<Vec<Pattern>, _> = self.images.iter().map(pattern).collect();
         let images = images.map_err(LayoutError::from)?;
-        let bad = |text: &str| Error::Option(format!("the dataset `{}` has `{text}`", self.name));
+        let bad =
+            |text: &str| RunError::Option(format!("the dataset `{}` has `{text}`", self.name));
         let mut lines = BTreeMap::new();
         let mut files = Vec::new();
         for list in &self.lists {
@@ -223,7 +227,7 @@ impl Card {
             let (name, files) = text.split_once('=').ok_or_else(|| bad(text))?;
             let name = FieldName::parse(name).ok_or_else(|| bad(text))?;
             let pattern = Pattern::parse(&format!("{below}{files}")).map_err(LayoutError::from)?;
-            Ok::<_, Error>(FieldFiles { name, files: None, pattern: Some(pattern) })
+            Ok::<_, PlanError>(FieldFiles { name, files: None, pattern: Some(pattern) })
         };
         Ok(PlanOptions {
             images,

@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::facts::{Doubt, Error, LayoutError, WayToRead, literal, named};
-use crate::layout::{Cell, Folders, Labels, TableOptions, Tables, one_folder, recognise};
-use crate::plan::PlanOptions;
-use crate::source::{Inputs, LabelColumn, Source, find_label, hidden, picture_names};
+use crate::facts::{Doubt, WayToRead, literal, named};
+use crate::layout::{
+    Cell, Folders, Labels, LayoutError, TableOptions, Tables, one_folder, recognise,
+};
+use crate::plan::{PlanError, PlanOptions};
+use crate::source::{Inputs, LabelColumn, Source, SourceError, find_label, hidden, picture_names};
 
 /// The names of such tables.
 const NAMES: [&str; 3] = ["metadata.csv", "metadata.jsonl", "metadata.parquet"];
@@ -30,7 +32,7 @@ const TITLE: &str = "Hugging Face's imagefolder with metadata";
 pub(crate) fn of_imagefolder(
     source: &Path,
     options: &PlanOptions,
-) -> Result<Option<PlanOptions>, Error> {
+) -> Result<Option<PlanOptions>, PlanError> {
     let is_open = options.images.is_empty()
         && options.labels == Labels::Path
         && options.fields.is_empty()
@@ -89,9 +91,9 @@ fn tables_in(source: &Path) -> Vec<PathBuf> {
 }
 
 /// Other tables of images, in folders further down than `tables`.
-fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, PlanError> {
     let mut found = Vec::new();
-    Source::Folder(source.to_owned()).files(&mut |name, _| {
+    Source::Folder(source.to_owned()).files::<SourceError>(&mut |name, _| {
         let own = name.rsplit('/').next().unwrap_or(name);
         let path = source.join(name);
         if NAMES.contains(&own) && !tables.contains(&path) {
@@ -126,7 +128,7 @@ fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String])
 }
 
 /// The patterns of the images, if folders look like classes.
-fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
+fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, PlanError> {
     let source = Source::Folder(source.to_owned());
     let mut folders = Folders::new(one_folder(&source, options.inputs)?);
     picture_names(&source, &mut |name| folders.add(name))?;
@@ -159,7 +161,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(file: &Path) -> Result<Self, Error> {
+    fn read(file: &Path) -> Result<Self, PlanError> {
         let mut head = Self { columns: Vec::new(), cells: Vec::new() };
         Tables::new(&BTreeMap::new()).read_plain(file, &mut |_, columns, cells| {
             if head.columns.is_empty() {

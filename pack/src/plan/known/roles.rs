@@ -5,10 +5,12 @@ use std::path::Path;
 
 use gular_bundle::{Axes, FieldName};
 
-use crate::facts::{DatasetFault, Doubt, Error, LayoutError, Pattern, WayToRead, split_of};
-use crate::layout::Labels;
-use crate::plan::{PayloadOptions, PlanOptions};
-use crate::source::{Column, FieldFiles, Inputs, LabelColumn, Other, columns};
+use crate::facts::{Doubt, Pattern, WayToRead, split_of};
+use crate::layout::{Labels, LayoutError};
+use crate::plan::{PayloadOptions, PlanError, PlanOptions};
+use crate::source::{
+    Column, DatasetFault, FieldFiles, Inputs, LabelColumn, Other, SourceError, columns,
+};
 
 /// Names of datasets with the classes, in lower case: those of Keras, PatchCamelyon and So2Sat.
 const LABELS: [&str; 7] = ["y", "label", "labels", "target", "targets", "class", "classes"];
@@ -27,19 +29,19 @@ const TAKEN: [&str; 4] = ["image", "label", "labels", "data"];
 pub(crate) fn with_roles(
     source: &Path,
     options: &PlanOptions,
-) -> Result<Option<PlanOptions>, Error> {
+) -> Result<Option<PlanOptions>, PlanError> {
     if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
         return Ok(None);
     }
     let Some((columns, others)) = columns(source)? else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
-        return Err(Error::setting(&["tile"], text));
+        return Err(PlanError::setting(&["tile"], text));
     }
     let mut options = PlanOptions { inputs: Inputs::Arrays, ..options.clone() };
     if !matches!(options.payload, PayloadOptions::Encoded) {
         let text = "rows of datasets are stored as they are, as arrays";
-        return Err(Error::setting(&["payload"], text));
+        return Err(PlanError::setting(&["payload"], text));
     }
     let has_splits = columns.iter().any(|of| !of.prefix.is_empty());
     let sets = Sets { columns, others, has_splits };
@@ -64,7 +66,7 @@ pub(crate) fn with_roles(
             let is_known = sets.columns.iter().any(|column| column.name == *name);
             if !is_known {
                 let text = format!("there is no dataset `{name}` with a row for each image");
-                return Err(Error::setting(&["label_column"], text));
+                return Err(PlanError::setting(&["label_column"], text));
             }
             Some(name.clone())
         }
@@ -104,7 +106,7 @@ impl Sets {
         self.names(fits).into_iter().map(str::to_owned).collect()
     }
 
-    fn image(&self, source: &Path) -> Result<Pattern, Error> {
+    fn image(&self, source: &Path) -> Result<Pattern, PlanError> {
         let is_image =
             |column: &Column| column.found.kind.is_image() && !MASKS.contains(&last(&column.name));
         let found = self.names(is_image);
@@ -166,7 +168,7 @@ impl Sets {
         source: &Path,
         images: &BTreeSet<String>,
         fields: &[FieldFiles],
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<String>, PlanError> {
         let can_be = |column: &Column| has_name_of_labels(&column.name) && can_be_labels(column);
         let found = self.names(|column| can_be(column) && self.is_beside(column, images));
         if found.is_empty() {
@@ -214,10 +216,10 @@ impl Sets {
         &self,
         images: &BTreeSet<String>,
         fields: &[FieldFiles],
-    ) -> Result<(), Error> {
+    ) -> Result<(), PlanError> {
         let fail = |file: &Path, name: &str, found: String| {
             let fault = DatasetFault::LabelType { dataset: name.to_owned(), found };
-            Err(Error::datasets(file, fault))
+            Err(SourceError::datasets(file, fault).into())
         };
         for other in self.others.iter().filter(|other| has_name_of_labels(&other.name)) {
             let mut images = self.images_of(&other.prefix, images);
@@ -295,7 +297,7 @@ impl Sets {
         &self,
         images: &BTreeSet<String>,
         label: Option<&str>,
-    ) -> Result<Vec<FieldFiles>, Error> {
+    ) -> Result<Vec<FieldFiles>, PlanError> {
         let of_images = self.columns.iter().filter(|column| images.contains(&column.name));
         let splits: BTreeSet<&str> = of_images.map(|column| column.prefix.as_str()).collect();
         let mut fields: Vec<FieldFiles> = Vec::new();

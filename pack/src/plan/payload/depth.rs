@@ -4,8 +4,8 @@ use gular_bundle::{Axes, Dtype, FieldName, Nodata};
 use gular_codec::Limits;
 
 use super::{PayloadOptions, StoredDepth};
-use crate::facts::{Doubt, Error, Grids, Start, counted};
-use crate::plan::PlanOptions;
+use crate::facts::{Doubt, Grids, Start, counted};
+use crate::plan::{PlanError, PlanOptions};
 use crate::source::{Inputs, OnBadInput, Source, array_start, media_type_of};
 
 /// The depths that occur, each with the first key that has it.
@@ -185,7 +185,7 @@ impl Depths {
         mut self,
         axes: Option<&Axes>,
         on_error: OnBadInput,
-    ) -> Result<Common, Error> {
+    ) -> Result<Common, PlanError> {
         self.arrays.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.first.cmp(&b.first)));
         let mut arrays = self.arrays.into_iter();
         let (nodata, nodatas) = common_nodata(&self.nodata);
@@ -215,7 +215,7 @@ impl Depths {
             let most = format!("{} {found}, such as `{first}`", counted(n, "is", "are"));
             let others =
                 format!("{n_others} of another type or shape, such as `{}`: {other}", second.first);
-            return Err(Error::MixedArrays { most, others, only_size });
+            return Err(PlanError::MixedArrays { most, others, only_size });
         }
         let ArrayKind { dtype, shape, axes: of_format } = kind;
         let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;
@@ -224,9 +224,9 @@ impl Depths {
     }
 
     /// Returns the depth of all images.
-    pub(crate) fn depth(self) -> Result<StoredDepth, Error> {
+    pub(crate) fn depth(self) -> Result<StoredDepth, PlanError> {
         match (self.u8, self.u16) {
-            (Some(narrow), Some(wide)) => Err(Error::MixedDepth { narrow, wide }),
+            (Some(narrow), Some(wide)) => Err(PlanError::MixedDepth { narrow, wide }),
             (None, Some(_)) => Ok(StoredDepth::U16),
             (_, None) => Ok(StoredDepth::U8),
         }
@@ -240,10 +240,10 @@ pub(crate) fn array_axes(
     (dtype, shape): (Dtype, &[u64]),
     of_format: Option<Axes>,
     given: Option<&Axes>,
-) -> Result<Axes, Error> {
-    let wrong = |reason: String| Error::WrongAxes { key: key.to_owned(), reason };
+) -> Result<Axes, PlanError> {
+    let wrong = |reason: String| PlanError::WrongAxes { key: key.to_owned(), reason };
     if !(1..=Axes::MOST).contains(&shape.len()) {
-        return Err(Error::NoAxes { key: key.to_owned(), shape: shape.to_vec() });
+        return Err(PlanError::NoAxes { key: key.to_owned(), shape: shape.to_vec() });
     }
     match (of_format, given) {
         (Some(found), Some(given)) if found != *given => {
@@ -254,7 +254,7 @@ pub(crate) fn array_axes(
         }
         (Some(axes), _) => Ok(axes),
         (None, Some(given)) => Ok(given.clone()),
-        (None, None) => Axes::of_array(dtype, shape).ok_or_else(|| Error::UnknownAxes {
+        (None, None) => Axes::of_array(dtype, shape).ok_or_else(|| PlanError::UnknownAxes {
             key: key.to_owned(),
             field: FieldName::image(),
             shape: shape.to_vec(),

@@ -1,8 +1,7 @@
 //! The options of payloads.
 
+use crate::plan::PlanError;
 use gular_codec::Fit;
-
-use crate::facts::Error;
 
 /// How images are stored in the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,8 +74,9 @@ impl StoredDepth {
 
 impl PayloadOptions {
     /// Refuses values that make no sense.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let fail = |name: &'static [&'static str], text: String| Err(Error::setting(name, text));
+    pub(crate) fn check(&self) -> Result<(), PlanError> {
+        let fail =
+            |name: &'static [&'static str], text: String| Err(PlanError::setting(name, text));
         match *self {
             Self::Encoded => Ok(()),
             Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => fail(

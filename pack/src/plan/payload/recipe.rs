@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
-use crate::facts::{BAND, DATE, Error, MOST_BYTES};
-use crate::plan::{Align, BandNames, PlanOptions};
+use crate::facts::{BAND, DATE, MOST_BYTES};
+use crate::plan::{Align, BandNames, PlanError, PlanOptions};
 use crate::source::{Inputs, Source, picture_start};
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
@@ -97,7 +97,7 @@ impl PayloadRecipe {
         options: &PlanOptions,
         depths: Depths,
         media_types: &[String],
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, PlanError> {
         match options.inputs {
             Inputs::Images => {}
             Inputs::Bytes => return Ok(Self::Bytes),
@@ -112,7 +112,7 @@ impl PayloadRecipe {
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
-                    return Err(Error::setting(
+                    return Err(PlanError::setting(
                         &["tile"],
                         format!(
                             "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::BundlePath;
 
 use super::{Stack, StackFile};
-use crate::facts::{BAND, DATE, EXT, Error, Fault, Sorter, Values};
+use crate::facts::{BAND, DATE, EXT, Fault, Sorter, Values};
 use crate::layout::{Labels, Layout, natural};
-use crate::plan::{PlanOptions, check_cancel, folded};
+use crate::plan::{PlanError, PlanOptions, check_cancel, folded};
 use crate::source::Inputs;
 
 /// No instrument has more bands; a name with more values is not that of a band.
@@ -28,7 +28,7 @@ pub(crate) struct StackFiles {
 }
 
 /// Takes the key of a sample, and its files or what is wrong with them.
-pub(crate) type EachStack<'a> = dyn FnMut(&str, Result<Stack, Fault>) -> Result<(), Error> + 'a;
+pub(crate) type EachStack<'a> = dyn FnMut(&str, Result<Stack, Fault>) -> Result<(), PlanError> + 'a;
 
 /// The values of a part of paths that is an axis.
 #[derive(Debug, Default)]
@@ -59,8 +59,8 @@ impl StackFiles {
         dir: &Path,
         options: &PlanOptions,
         memory: usize,
-    ) -> Result<Option<Self>, Error> {
-        let fail = |text: &str| Err(Error::setting(&["images", "inputs"], text));
+    ) -> Result<Option<Self>, PlanError> {
+        let fail = |text: &str| Err(PlanError::setting(&["images", "inputs"], text));
         let has = |name: &str| options.images.iter().any(|pattern| pattern.has(name));
         if options.inputs != Inputs::Arrays {
             return match has(BAND) && options.inputs == Inputs::Images {
@@ -79,14 +79,14 @@ impl StackFiles {
             && !table.has_no_labels()
         {
             let text = "labels can come from paths or from a table, not from both, if a sample has several files";
-            return Err(Error::setting(&["images", "labels"], text));
+            return Err(PlanError::setting(&["images", "labels"], text));
         }
         let ordered = |name: &str| {
             let is_there = has(name);
             if is_there && !layout.all_have(name) {
                 let text =
                     format!("some patterns of the images have `{{{name}}}`, and others do not");
-                return Err(Error::setting(&["images"], text));
+                return Err(PlanError::setting(&["images"], text));
             }
             let mut words: Vec<String> = Vec::new();
             for pattern in &options.images {
@@ -105,7 +105,7 @@ impl StackFiles {
     }
 
     /// Adds a file.
-    pub(crate) fn add(&mut self, path: &BundlePath, bytes: u64) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, path: &BundlePath, bytes: u64) -> Result<(), PlanError> {
         let path = path.as_str();
         let Some(placed) = self.layout.place(path)? else { return Ok(()) };
         let value = |name: &str| placed.values.get(name).unwrap_or_default().to_owned();
@@ -131,7 +131,11 @@ impl StackFiles {
 
     /// Calls `each` with each sample, in the order of their folded keys, or with what is wrong with
     /// it.
-    pub(crate) fn each(self, cancel: &AtomicBool, each: &mut EachStack<'_>) -> Result<(), Error> {
+    pub(crate) fn each(
+        self,
+        cancel: &AtomicBool,
+        each: &mut EachStack<'_>,
+    ) -> Result<(), PlanError> {
         self.dates.check()?;
         for (name, of) in [(BAND, &self.bands), (DATE, &self.dates)] {
             let missing = of.words.iter().find(|word| !of.found.values().any(|v| v == *word));
@@ -139,11 +143,11 @@ impl StackFiles {
                 let text = format!(
                     "no file has the {name} `{word}`, which the pattern of the images names"
                 );
-                return Err(Error::setting(&["images"], text));
+                return Err(PlanError::setting(&["images"], text));
             }
         }
         let bands = self.bands();
-        let io = |e| Error::io("sort in", &self.dir, e);
+        let io = |e| PlanError::io("sort in", &self.dir, e);
         let mut files: Vec<BandOrDate> = Vec::new();
         let mut end = |files: &mut Vec<BandOrDate>| {
             let Some(first) = files.first() else { return Ok(()) };
@@ -162,20 +166,20 @@ impl StackFiles {
                     "`{}` would be one sample of more than {MOST_DATES} files: give a pattern with a `{{key}}` that tells samples apart",
                     found.key
                 );
-                return Err(Error::setting(&["images"], text));
+                return Err(PlanError::setting(&["images"], text));
             }
             files.push(found);
         }
         end(&mut files)
     }
 
-    fn io(&self, e: std::io::Error) -> Error {
-        Error::io("sort in", &self.dir, e)
+    fn io(&self, e: std::io::Error) -> PlanError {
+        PlanError::io("sort in", &self.dir, e)
     }
 }
 
 impl Ordered {
-    fn add(&mut self, value: &str, most: usize, what: &str) -> Result<(), Error> {
+    fn add(&mut self, value: &str, most: usize, what: &str) -> Result<(), PlanError> {
         if !self.is_there {
             return Ok(());
         }
@@ -187,7 +191,7 @@ impl Ordered {
             let text = format!(
                 "paths have more than {most} {what}, such as `{value}`: a pattern takes something else for them"
             );
-            return Err(Error::setting(&["images"], text));
+            return Err(PlanError::setting(&["images"], text));
         }
         self.found.insert(place, value.to_owned());
         Ok(())
@@ -208,11 +212,11 @@ impl Ordered {
     }
 
     /// Checks that the order of dates is that of time.
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), PlanError> {
         if self.is_narrowed {
             return Ok(());
         }
-        let fail = |text: String| Err(Error::setting(&["images"], text));
+        let fail = |text: String| Err(PlanError::setting(&["images"], text));
         let order = "name them in order, such as `{date:before|after}`";
         let mut dates = self.found.values();
         let Some(first) = dates.next() else { return Ok(()) };

@@ -11,10 +11,11 @@ use hdf5_reader::{
     Dataset, Datatype, FileStorage, Hdf5File, OpenOptions, SliceInfo, SliceInfoElem,
 };
 
+use super::fault::MOST_OBJECTS;
 use super::lzf;
 use super::netcdf::{self, Dimension, Meaning};
 use super::number::{Bytes, dtype_of, has_names};
-use crate::facts::{DatasetFault, MOST_OBJECTS};
+use crate::source::DatasetFault;
 
 /// Deepest group.
 const MOST_LEVELS: usize = 16;

@@ -6,8 +6,8 @@ use gular_bundle::Dtype;
 
 use super::file::Found;
 use super::rows::{Column, DatasetRows};
-use crate::facts::{DatasetFault, Error, Numbering, Words};
-use crate::source::{LabelColumn, SourceOptions, listed_classes};
+use crate::facts::{Numbering, RunError, Words};
+use crate::source::{DatasetFault, LabelColumn, SourceError, SourceOptions, listed_classes};
 
 /// The labels of all rows, by the folder of their split.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl DatasetRows {
     pub(crate) fn read_labels(
         &self,
         options: &SourceOptions<'_>,
-    ) -> Result<Option<Vec<String>>, Error> {
+    ) -> Result<Option<Vec<String>>, SourceError> {
         let Some(LabelColumn::Named(name)) = options.label_column else { return Ok(None) };
         if let Some(known) = self.labels.get() {
             return Ok(Some(known.classes.clone()));
@@ -33,16 +33,16 @@ impl DatasetRows {
             let is_label = |of: &&Column| of.prefix == image.prefix && of.name == *name;
             let Some(of_label) = self.columns.iter().find(is_label) else {
                 let images = format!("{}{}", image.prefix, image.name);
-                return Err(Error::NoLabels { images, missing: name.clone() });
+                return Err(SourceError::NoLabels { images, missing: name.clone() });
             };
             let (found, expected) = (of_label.found.n, image.found.n);
             let dataset = of_label.found.name.clone();
             if found != expected {
                 let fault = DatasetFault::Labels { dataset, found, expected };
-                return Err(Error::datasets(&of_label.file, fault));
+                return Err(SourceError::datasets(&of_label.file, fault));
             }
             let of_rows = classes_of(&of_label.found);
-            let of_rows = of_rows.map_err(|fault| Error::datasets(&of_label.file, fault))?;
+            let of_rows = of_rows.map_err(|fault| SourceError::datasets(&of_label.file, fault))?;
             labels.insert(image.prefix.clone(), of_rows);
         }
         let numbers: BTreeSet<i32> = labels.values().flatten().copied().collect();
@@ -59,12 +59,13 @@ impl DatasetRows {
                 Some(Ok(number)) => number,
                 None if classes.is_empty() => *label,
                 _ => {
-                    return Err(Error::UnknownClass {
+                    return Err(RunError::UnknownClass {
                         path: shown,
                         class: label.to_string(),
                         list: "the list of classes".to_owned(),
                         n: classes.len(),
-                    });
+                    }
+                    .into());
                 }
             };
         }

@@ -10,6 +10,7 @@
 //! Rows are packed in any order, and a chunk holds many of them: without the temporary file, each
 //! row would decode a chunk.
 
+mod fault;
 mod file;
 mod labels;
 mod lzf;
@@ -17,5 +18,6 @@ mod netcdf;
 mod number;
 mod rows;
 
+pub use fault::DatasetFault;
 pub use rows::has_datasets;
 pub(crate) use rows::{Column, DatasetRows, Other, columns};

@@ -13,11 +13,11 @@ use gular_codec::tiff::Geo;
 use super::file::{Contents, Found, RowKind, Unread, datasets};
 use super::labels::LabelRows;
 use crate::facts::{
-    ArchiveLimit, ArchiveLimits, DatasetFault, Doubt, Error, MOST_BYTES, Start, formats, named,
-    split_of, split_within, stem_and_extension,
+    Doubt, MOST_BYTES, Start, formats, named, split_of, split_within, stem_and_extension,
 };
 use crate::source::{
-    Inputs, LabelColumn, SourceOptions, archive::Opening, hidden, spool::unpack, window::Window,
+    ArchiveLimit, ArchiveLimits, DatasetFault, Inputs, LabelColumn, SourceError, SourceOptions,
+    archive::Opening, hidden, spool::unpack, window::Window,
 };
 
 /// How names of such files end, in lower case.
@@ -117,11 +117,11 @@ pub(crate) struct Other {
 type Columns = (Vec<Column>, Vec<Other>);
 
 /// Opens all datasets of `path`, and lists those that have no rows of numbers.
-pub(crate) fn columns(path: &Path) -> Result<Option<Columns>, Error> {
+pub(crate) fn columns(path: &Path) -> Result<Option<Columns>, SourceError> {
     let Some(files) = files_of(path) else { return Ok(None) };
     let (mut columns, mut all_others) = (Vec::<Column>::new(), Vec::new());
     for file in files {
-        let fail = |fault| Error::datasets(&file, fault);
+        let fail = |fault| SourceError::datasets(&file, fault);
         let Contents { found, others } = datasets(&file).map_err(fail)?;
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         let split = split_within(&stem);
@@ -165,7 +165,7 @@ impl DatasetRows {
         path: &Path,
         options: &SourceOptions<'_>,
         temp: Option<&Path>,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Self>, SourceError> {
         if options.inputs != Inputs::Arrays {
             return Ok(None);
         }
@@ -221,10 +221,10 @@ impl DatasetRows {
     }
 
     /// Paths and sizes of all rows.
-    pub(crate) fn files(
+    pub(crate) fn files<E>(
         &self,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         for column in self.columns.iter().filter(|column| column.has_files) {
             for row in 0..column.found.n {
                 each(&column.path_of(row), column.file_bytes())?;
@@ -263,7 +263,7 @@ impl DatasetRows {
         &self,
         options: &SourceOptions<'_>,
         cancel: &AtomicBool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), SourceError> {
         for column in self.columns.iter().filter(|column| column.is_image(options)) {
             let rows = column.unpack(self.temp.as_deref(), &self.limits, cancel)?;
             column.unpacked.get_or_init(|| Ok(rows));
@@ -283,7 +283,7 @@ impl DatasetRows {
 }
 
 /// Checks that datasets of one name have rows of one kind in all splits.
-fn check_alike(columns: &[Column]) -> Result<(), Error> {
+fn check_alike(columns: &[Column]) -> Result<(), SourceError> {
     for (at, column) in columns.iter().enumerate() {
         let before = columns.get(..at).unwrap_or_default();
         let first = before.iter().find(|other| other.name == column.name);
@@ -299,7 +299,7 @@ fn check_alike(columns: &[Column]) -> Result<(), Error> {
                 other: first.file.display().to_string(),
                 expected: text(&first.found.kind),
             };
-            return Err(Error::datasets(&column.file, fault));
+            return Err(SourceError::datasets(&column.file, fault));
         }
     }
     Ok(())
@@ -324,18 +324,19 @@ impl Column {
     }
 
     /// Checks that its values are what is stored, and not more than may be unpacked.
-    fn check(&self, limits: &ArchiveLimits) -> Result<(), Error> {
+    fn check(&self, limits: &ArchiveLimits) -> Result<(), SourceError> {
         let dataset = self.found.name.clone();
         if let Some(attribute) = self.found.packed {
             let fault = DatasetFault::Packed { dataset, attribute };
-            return Err(Error::datasets(&self.file, fault));
+            return Err(SourceError::datasets(&self.file, fault));
         }
         let row = self.found.kind.bytes().unwrap_or(u64::MAX);
         if row > MOST_BYTES {
             let fault = DatasetFault::LargeRow { dataset, bytes: row };
-            return Err(Error::datasets(&self.file, fault));
+            return Err(SourceError::datasets(&self.file, fault));
         }
-        let packed = fs::metadata(&self.file).map_err(|e| Error::io("open", &self.file, e))?.len();
+        let packed =
+            fs::metadata(&self.file).map_err(|e| SourceError::io("open", &self.file, e))?.len();
         // Rows without numbers have keys of their own.
         let all = row.max(1).saturating_mul(self.found.n);
         let limit = match () {
@@ -344,7 +345,7 @@ impl Column {
             () => return Ok(()),
         };
         let reason = format!("its dataset `{dataset}` has {all} bytes, and the file {packed}");
-        Err(Error::Expands { path: self.file.display().to_string(), limit, reason })
+        Err(SourceError::Expands { path: self.file.display().to_string(), limit, reason })
     }
 
     fn file_bytes(&self) -> u64 {
@@ -357,20 +358,21 @@ impl Column {
         temp: Option<&Path>,
         limits: &ArchiveLimits,
         cancel: &AtomicBool,
-    ) -> Result<Window, Error> {
+    ) -> Result<Window, SourceError> {
         let temp = temp.ok_or_else(|| {
-            Error::io("read", &self.file, io::Error::other("there is no folder for its rows"))
+            SourceError::io("read", &self.file, io::Error::other("there is no folder for its rows"))
         })?;
-        let packed = fs::metadata(&self.file).map_err(|e| Error::io("open", &self.file, e))?.len();
+        let packed =
+            fs::metadata(&self.file).map_err(|e| SourceError::io("open", &self.file, e))?.len();
         let opening = Opening { limits, temp, cancel };
         let found = &self.found;
         let mut rows = Blocks { found, next: 0, block: Vec::new(), at: 0, fault: None };
         let file = unpack(&self.file, &mut rows, packed, &opening);
         let file = file.map_err(|e| match rows.fault.take() {
-            Some(fault) => Error::datasets(&self.file, fault),
+            Some(fault) => SourceError::datasets(&self.file, fault),
             None => e,
         })?;
-        Window::whole(file).map_err(|e| Error::io("read in", temp, e))
+        Window::whole(file).map_err(|e| SourceError::io("read in", temp, e))
     }
 }
 

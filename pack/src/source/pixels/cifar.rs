@@ -21,8 +21,8 @@ use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
-use crate::facts::Error;
-use crate::source::{LabelColumn, SourceOptions, archive::Opening, window::Window};
+use crate::facts::RunError;
+use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, window::Window};
 
 /// Height, width and channels of all images.
 const SHAPE: [u64; 3] = [32, 32, 3];
@@ -61,7 +61,7 @@ pub(super) fn open(
     files: &CifarFiles,
     options: &SourceOptions<'_>,
     opening: &Opening<'_>,
-) -> Result<PixelRows, Error> {
+) -> Result<PixelRows, SourceError> {
     let shown = source.path().display().to_string();
     check_shape(SHAPE, options).map_err(|e| bad(source.path(), "images", e.to_string()))?;
     let kinds = if files.form.is_hundred { OF_HUNDRED.as_slice() } else { OF_TEN.as_slice() };
@@ -127,14 +127,14 @@ fn label_kind(
     kinds: &'static [LabelKind],
     options: &SourceOptions<'_>,
     shown: &str,
-) -> Result<(&'static LabelKind, usize), Error> {
+) -> Result<(&'static LabelKind, usize), SourceError> {
     let named = match options.label_column {
         Some(LabelColumn::Named(name)) => Some(name),
         _ => None,
     };
     let mut kinds_at = kinds.iter().zip(0..);
     let found = kinds_at.find(|(kind, _)| named.is_none_or(|name| name == kind.labels));
-    found.ok_or_else(|| Error::NoColumn {
+    found.ok_or_else(|| SourceError::NoColumn {
         path: shown.to_owned(),
         what: "labels",
         wanted: named.cloned(),
@@ -142,8 +142,8 @@ fn label_kind(
     })
 }
 
-fn bad(path: &Path, content: &'static str, reason: String) -> Error {
-    Error::PixelFile { path: path.display().to_string(), content, reason }
+fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
+    SourceError::PixelFile { path: path.display().to_string(), content, reason }
 }
 
 /// The rows of a binary batch; `label` is the place of the wanted one among a row's `n_labels`.
@@ -153,7 +153,7 @@ fn binary(
     n_labels: usize,
     label: Option<usize>,
     opening: &Opening<'_>,
-) -> Result<(Places, Vec<i32>), Error> {
+) -> Result<(Places, Vec<i32>), SourceError> {
     let stride = n_labels as u64 + IMAGE_BYTES;
     if file.len() == 0 || !file.len().is_multiple_of(stride) {
         let reason = format!("it has {} bytes, expected a multiple of {stride}", file.len());
@@ -166,18 +166,18 @@ fn binary(
         let mut row = vec![0; n_labels + usize::try_from(IMAGE_BYTES).unwrap_or(0)];
         for number in 0..n {
             if number.is_multiple_of(4096) && opening.cancel.load(Ordering::Relaxed) {
-                return Err(Error::Cancelled);
+                return Err(RunError::Cancelled.into());
             }
-            reader.read_exact(&mut row).map_err(|e| Error::io("read", path, e))?;
+            reader.read_exact(&mut row).map_err(|e| SourceError::io("read", path, e))?;
             labels.push(row.get(at).copied().unwrap_or_default().into());
         }
     }
     Ok((Places::Every { start: n_labels as u64, stride, len: IMAGE_BYTES, n }, labels))
 }
 
-fn unpickled(path: &Path, file: &Window, content: &'static str) -> Result<Pickle, Error> {
+fn unpickled(path: &Path, file: &Window, content: &'static str) -> Result<Pickle, SourceError> {
     Pickle::read(file.reader()).map_err(|e| match e {
-        PickleError::Io(e) => Error::io("read", path, e),
+        PickleError::Io(e) => SourceError::io("read", path, e),
         e => bad(path, content, e.to_string()),
     })
 }
@@ -188,7 +188,7 @@ fn python(
     file: &Window,
     labels: &str,
     labelled: bool,
-) -> Result<(Places, Vec<i32>), Error> {
+) -> Result<(Places, Vec<i32>), SourceError> {
     let content = "CIFAR's images";
     let pickle = unpickled(path, file, content)?;
     let keys = || pickle.keys().iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
@@ -233,7 +233,7 @@ fn class_names(
     files: &CifarFiles,
     kind: &LabelKind,
     opening: &Opening<'_>,
-) -> Result<Option<Vec<String>>, Error> {
+) -> Result<Option<Vec<String>>, SourceError> {
     let content = "class names";
     if !files.form.is_binary {
         let Some(name) = files.names.first() else { return Ok(None) };
@@ -252,7 +252,7 @@ fn class_names(
     file.reader()
         .take(MOST_NAME_BYTES)
         .read_to_string(&mut text)
-        .map_err(|e| Error::io("read", &path, e))?;
+        .map_err(|e| SourceError::io("read", &path, e))?;
     let names = text.trim_end().lines().map(|name| name.trim().to_owned());
     Ok(Some(names.collect()))
 }
@@ -263,7 +263,7 @@ fn check_labels(
     parts: &[Rows],
     n_names: usize,
     kind: &LabelKind,
-) -> Result<(), Error> {
+) -> Result<(), SourceError> {
     let labels = parts.iter().flat_map(|part| part.labels.iter().copied());
     match labels.max().filter(|most| usize::try_from(*most).is_ok_and(|most| most >= n_names)) {
         None => Ok(()),

@@ -8,8 +8,8 @@ use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_source::first_members;
-use crate::facts::{Error, formats, split_of, stem_and_extension};
-use crate::source::{Source, SourceOptions, hidden};
+use crate::facts::{formats, split_of, stem_and_extension};
+use crate::source::{Source, SourceError, SourceOptions, hidden};
 
 /// The form of a dataset whose images are rows of pixels in a few files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -174,11 +174,11 @@ impl FileSet {
 /// The form of the dataset that a folder or an archive is, if its files are known by their names.
 ///
 /// # Errors
-/// [`Error::PixelFiles`] where the files could be read in several ways.
+/// [`SourceError::PixelFiles`] where the files could be read in several ways.
 pub(crate) fn pixel_files(
     source: &Path,
     options: &SourceOptions<'_>,
-) -> Result<Option<PixelFiles>, Error> {
+) -> Result<Option<PixelFiles>, SourceError> {
     if source.is_dir() {
         return Ok(recognise(source, FolderLevels::new(source))?.map(|found| found.set.kind()));
     }
@@ -196,11 +196,11 @@ pub(crate) fn pixel_files(
 }
 
 /// Refuses a file that is only a part of a dataset.
-pub(super) fn check_not_one_of_several(source: &Path) -> Result<(), Error> {
+pub(super) fn check_not_one_of_several(source: &Path) -> Result<(), SourceError> {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     match idx_role(&name) {
         None => Ok(()),
-        Some(_) => Err(Error::PixelFiles {
+        Some(_) => Err(SourceError::PixelFiles {
             path: source.display().to_string(),
             reason: "it is one of several files that belong together; expected the folder with all of them".to_owned(),
         }),
@@ -220,9 +220,9 @@ const LONGEST_EXTENSION: usize = 16;
 const MOST_NAMES: usize = 1 << 16;
 
 /// The names of files that are not hidden.
-pub(super) fn names_of(source: &Source) -> Result<Vec<String>, Error> {
+pub(super) fn names_of(source: &Source) -> Result<Vec<String>, SourceError> {
     let mut names = Vec::new();
-    source.files(&mut |name, _| {
+    source.files::<SourceError>(&mut |name, _| {
         if names.len() < MOST_NAMES {
             names.push(name.to_owned());
         }
@@ -236,7 +236,7 @@ pub(super) fn names_of(source: &Source) -> Result<Vec<String>, Error> {
 pub(super) fn recognise(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<FoundSet>, Error> {
+) -> Result<Option<FoundSet>, SourceError> {
     let mut image: Option<String> = None;
     for names in levels {
         let is_image = |name: &&String| {
@@ -269,7 +269,7 @@ pub(super) fn recognise(
 pub(super) fn only_table(
     source: &Path,
     levels: impl Iterator<Item = Vec<String>>,
-) -> Result<Option<FoundSet>, Error> {
+) -> Result<Option<FoundSet>, SourceError> {
     let is_table = |name: &&String| {
         let name = name.to_lowercase();
         name.ends_with(".csv") || name.ends_with(".tsv")
@@ -284,20 +284,20 @@ pub(super) fn only_table(
     Ok(None)
 }
 
-fn several(source: &Path, what: &str, first: &str, second: &str) -> Error {
+fn several(source: &Path, what: &str, first: &str, second: &str) -> SourceError {
     let reason = format!("it has {what}, such as `{first}` and `{second}`");
-    Error::PixelFiles { path: source.display().to_string(), reason }
+    SourceError::PixelFiles { path: source.display().to_string(), reason }
 }
 
 /// Calls a batch missing if a later one exists: the numbers of all images would change.
-fn check_batches(source: &Path, set: &CifarFiles) -> Result<(), Error> {
+fn check_batches(source: &Path, set: &CifarFiles) -> Result<(), SourceError> {
     let has = |name: &str| set.batches.iter().any(|(_, found)| base_name(found) == name);
     let train = set.form.batches.iter().filter(|(_, split)| *split == Split::Train);
     let train: Vec<&str> = train.map(|(name, _)| *name).collect();
     let last = train.iter().rposition(|name| has(name)).unwrap_or(0);
     match train.iter().take(last).find(|name| !has(name)) {
         None => Ok(()),
-        Some(missing) => Err(Error::PixelFiles {
+        Some(missing) => Err(SourceError::PixelFiles {
             path: source.display().to_string(),
             reason: format!("`{missing}` is missing, and later batches are there"),
         }),
@@ -355,7 +355,7 @@ fn idx_role(name: &str) -> Option<(Split, IdxContent)> {
 }
 
 /// The idx files among `names`, by splits.
-fn idx_set(source: &Path, names: &[String]) -> Result<Option<Vec<IdxFiles>>, Error> {
+fn idx_set(source: &Path, names: &[String]) -> Result<Option<Vec<IdxFiles>>, SourceError> {
     let mut found: BTreeMap<(Split, IdxContent), &String> = BTreeMap::new();
     let mut names: Vec<&String> = names.iter().collect();
     // An unpacked file is before the packed one.
@@ -383,7 +383,7 @@ fn idx_set(source: &Path, names: &[String]) -> Result<Option<Vec<IdxFiles>>, Err
         .collect();
     if let Some(labels) = found.iter().find(|((_, content), _)| *content == IdxContent::Labels) {
         let reason = format!("the images of the labels `{}` are missing", labels.1);
-        return Err(Error::PixelFiles { path: source.display().to_string(), reason });
+        return Err(SourceError::PixelFiles { path: source.display().to_string(), reason });
     }
     Ok((!sets.is_empty()).then_some(sets))
 }

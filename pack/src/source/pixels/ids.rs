@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::rows::{Rows, key};
-use crate::facts::{Error, MOST_CLASSES, Numbering, Words};
-use crate::source::SourceOptions;
+use crate::facts::{MOST_CLASSES, Numbering, RunError, Words};
+use crate::source::{SourceError, SourceOptions};
 
 /// The words, in the order of their first row.
 #[derive(Debug, Default)]
@@ -50,10 +50,10 @@ impl Ids {
     }
 
     /// Returns all words of `column`.
-    pub(super) fn into_words(self, column: &str) -> Result<KnownWords, Error> {
+    pub(super) fn into_words(self, column: &str) -> Result<KnownWords, SourceError> {
         if self.ids.len() > MOST_CLASSES {
             let text = format!("{column} has more than {MOST_CLASSES} classes");
-            return Err(Error::setting(&["label_column"], text));
+            return Err(SourceError::setting(&["label_column"], text));
         }
         let mut by_id: Vec<(i32, String)> = self.ids.into_iter().map(|(w, id)| (id, w)).collect();
         by_id.sort_unstable();
@@ -90,7 +90,7 @@ impl KnownWords {
         options: &SourceOptions<'_>,
         column: &str,
         shown: &str,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Vec<String>, SourceError> {
         let given = crate::source::listed_classes(options.classes)?.or(self.names);
         let Numbering { classes, numbers } =
             Numbering::new(self.words, given, true, column, shown)?;
@@ -107,7 +107,7 @@ impl KnownWords {
                     None if classes.is_empty() => word.parse().ok(),
                     None => None,
                 };
-                *label = number.ok_or_else(|| Error::UnknownClass {
+                *label = number.ok_or_else(|| RunError::UnknownClass {
                     path: key(name, row),
                     class: word.clone(),
                     list: "the list of classes".to_owned(),

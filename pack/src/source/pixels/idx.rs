@@ -17,8 +17,7 @@ use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
-use crate::facts::Error;
-use crate::source::{LabelColumn, SourceOptions, archive::Opening, window::Window};
+use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, window::Window};
 
 /// The type of unsigned bytes.
 const UBYTE: u8 = 8;
@@ -29,10 +28,10 @@ pub(super) fn open(
     files: &[IdxFiles],
     options: &SourceOptions<'_>,
     opening: &Opening<'_>,
-) -> Result<PixelRows, Error> {
+) -> Result<PixelRows, SourceError> {
     if let Some(LabelColumn::Named(name)) = options.label_column {
         let text = format!("idx files have no columns, so none can be called `{name}`");
-        return Err(Error::setting(&["label_column"], text));
+        return Err(SourceError::setting(&["label_column"], text));
     }
     let labelled = wants_labels(options);
     let mut parts: Vec<Rows> = Vec::new();
@@ -83,7 +82,7 @@ fn rows_of(
     files: &IdxFiles,
     options: &SourceOptions<'_>,
     opening: &Opening<'_>,
-) -> Result<(Rows, [u64; 3]), Error> {
+) -> Result<(Rows, [u64; 3]), SourceError> {
     let IdxFiles { split, images, labels } = files;
     let file = source.file(images, opening)?;
     let path = source.path_of(images);
@@ -98,7 +97,7 @@ fn rows_of(
         (false, _) => Vec::new(),
         (true, None) => {
             let missing = base_name(images).replace("images", "labels").replace("idx3", "idx1");
-            return Err(Error::NoLabels { images: path.display().to_string(), missing });
+            return Err(SourceError::NoLabels { images: path.display().to_string(), missing });
         }
         (true, Some(labels)) => labels_of(source, labels, opening, (n, base_name(images)))?,
     };
@@ -122,7 +121,7 @@ fn labels_of(
     name: &str,
     opening: &Opening<'_>,
     (n_images, images): (u64, &str),
-) -> Result<Vec<i32>, Error> {
+) -> Result<Vec<i32>, SourceError> {
     let file = source.file(name, opening)?;
     let path = source.path_of(name);
     let [n] = header(&path, &file, "labels")?;
@@ -134,12 +133,12 @@ fn labels_of(
     let mut reader = file.reader();
     std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(file.len() - n))
         .and_then(|_| BufReader::new(reader).read_to_end(&mut labels))
-        .map_err(|e| Error::io("read", &path, e))?;
+        .map_err(|e| SourceError::io("read", &path, e))?;
     Ok(labels.into_iter().map(i32::from).collect())
 }
 
-fn bad(path: &Path, content: &'static str, reason: String) -> Error {
-    Error::PixelFile { path: path.display().to_string(), content, reason }
+fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
+    SourceError::PixelFile { path: path.display().to_string(), content, reason }
 }
 
 /// Reads the `N` sizes in the header of a file of bytes, and compares them with its length.
@@ -147,12 +146,12 @@ fn header<const N: usize>(
     path: &Path,
     file: &Window,
     content: &'static str,
-) -> Result<[u64; N], Error> {
+) -> Result<[u64; N], SourceError> {
     let mut head = Vec::new();
     file.reader()
         .take(4 + 4 * N as u64)
         .read_to_end(&mut head)
-        .map_err(|e| Error::io("read", path, e))?;
+        .map_err(|e| SourceError::io("read", path, e))?;
     parse_header(&head, file.len()).map_err(|e| bad(path, content, e.to_string()))
 }
 

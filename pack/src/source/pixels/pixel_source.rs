@@ -9,8 +9,9 @@ use super::files::{
     FileSet, FolderLevels, FoundSet, check_not_one_of_several, name_levels, names_of, only_table,
     recognise,
 };
-use crate::facts::Error;
-use crate::source::{Source, SourceOptions, archive::Opening, spool::unpack, window::Window};
+use crate::source::{
+    Source, SourceError, SourceOptions, archive::Opening, spool::unpack, window::Window,
+};
 
 /// The source of rows of pixels.
 pub(super) enum PixelSource {
@@ -28,7 +29,7 @@ impl PixelSource {
         path: &Path,
         options: &SourceOptions<'_>,
         opening: &Opening<'_>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SourceError> {
         if path.is_dir() || is_archive(path)? {
             return Source::open(path, options, Some(opening.temp), opening.cancel)
                 .map(|source| Self::Files(Box::new(source)));
@@ -53,7 +54,7 @@ impl PixelSource {
     }
 
     /// Finds the files that are packed.
-    pub(super) fn file_set(&self) -> Result<FoundSet, Error> {
+    pub(super) fn file_set(&self) -> Result<FoundSet, SourceError> {
         let path = self.path();
         let found = match self {
             Self::File(path) => {
@@ -75,16 +76,16 @@ impl PixelSource {
                 }
             },
         };
-        found.ok_or_else(|| Error::PixelFiles {
+        found.ok_or_else(|| SourceError::PixelFiles {
             path: path.display().to_string(),
             reason: "it has no files of pixels with known names; expected those of MNIST (`train-images-idx3-ubyte`), of CIFAR-10 or CIFAR-100 (`data_batch_1`; `train` and `meta`), or one .csv or .tsv".to_owned(),
         })
     }
 
     /// The bytes of a file. What is compressed is unpacked into a temporary file.
-    pub(super) fn file(&self, name: &str, opening: &Opening<'_>) -> Result<Window, Error> {
+    pub(super) fn file(&self, name: &str, opening: &Opening<'_>) -> Result<Window, SourceError> {
         let path = self.path_of(name);
-        let io = |e| Error::io("read", &path, e);
+        let io = |e| SourceError::io("read", &path, e);
         let archive = match self {
             Self::Files(source) => source.as_archive(),
             Self::File(_) => None,
@@ -92,7 +93,7 @@ impl PixelSource {
         let file = match archive {
             Some(archive) => archive.member(name, opening)?,
             None => {
-                let file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+                let file = File::open(&path).map_err(|e| SourceError::io("open", &path, e))?;
                 Window::whole(file).map_err(io)?
             }
         };
@@ -108,11 +109,11 @@ impl PixelSource {
 }
 
 /// Whether a file has other files in it, by its first bytes.
-fn is_archive(path: &Path) -> Result<bool, Error> {
-    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+fn is_archive(path: &Path) -> Result<bool, SourceError> {
+    let file = File::open(path).map_err(|e| SourceError::io("open", path, e))?;
     let mut head = Vec::new();
     // Up to the end of the magic of tar.
-    file.take(262).read_to_end(&mut head).map_err(|e| Error::io("read", path, e))?;
+    file.take(262).read_to_end(&mut head).map_err(|e| SourceError::io("read", path, e))?;
     let name = path.to_string_lossy().to_lowercase();
     Ok(match head.as_slice() {
         [b'P', b'K', 3 | 5, 4 | 6, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] => true,

@@ -12,8 +12,8 @@ use super::files::{FileSet, FoundSet};
 use super::pixel_source::PixelSource;
 use super::table::Columns;
 use super::{cifar, idx, table};
-use crate::facts::{BadInput, Error, Fault};
-use crate::source::{Inputs, LabelColumn, SourceOptions, window::Window};
+use crate::facts::{BadInput, Fault};
+use crate::source::{Inputs, LabelColumn, SourceError, SourceOptions, window::Window};
 
 /// How rows of pixels were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -134,14 +134,14 @@ impl PixelRows {
         options: &SourceOptions<'_>,
         temp: &Path,
         cancel: &std::sync::atomic::AtomicBool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SourceError> {
         let opening = Opening { limits: options.archive, temp, cancel };
         let source = PixelSource::open(path, options, &opening)?;
         let FoundSet { set, ignored } = source.file_set()?;
         let is_table = matches!(set, FileSet::Table(_));
         if !is_table && matches!(options.inputs, Inputs::Pixels { size: Some(_) }) {
             let text = "the width and the height of these images are said by their files";
-            return Err(Error::setting(&["size"], text));
+            return Err(SourceError::setting(&["size"], text));
         }
         let rows = match set {
             FileSet::Table(name) => table::open(&source, &name, options, &opening),
@@ -191,10 +191,10 @@ impl PixelRows {
     }
 
     /// Keys and lengths of all rows that can be packed.
-    pub(crate) fn files(
+    pub(crate) fn files<E>(
         &self,
-        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        each: &mut dyn FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         for part in &self.parts {
             let mut bad = part.bad.iter().map(|(at, _)| *at).peekable();
             for at in 0..part.places.n() {

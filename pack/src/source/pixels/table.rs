@@ -11,10 +11,10 @@ use gular_bundle::{BundlePath, Split};
 use super::ids::Ids;
 use super::pixel_source::PixelSource;
 use super::rows::{Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, key};
-use crate::facts::{BadInput, BadInputs, Error, Fault, split_of};
+use crate::facts::{BadInput, BadInputs, Fault, RunError, split_of};
 use crate::source::{
-    BOM, Inputs, LabelColumn, MOST_ROW_BYTES, OnBadInput, SourceOptions, archive::Opening,
-    find_label, find_split, separator_of,
+    BOM, Inputs, LabelColumn, MOST_ROW_BYTES, OnBadInput, SourceError, SourceOptions,
+    archive::Opening, find_label, find_split, separator_of,
 };
 
 /// A picture has at most so many channels, as a TIFF has bands.
@@ -83,9 +83,9 @@ pub(super) fn open(
     name: &str,
     options: &SourceOptions<'_>,
     opening: &Opening<'_>,
-) -> Result<PixelRows, Error> {
+) -> Result<PixelRows, SourceError> {
     let path = &source.path_of(name);
-    let io = |e| Error::io("read", path, e);
+    let io = |e| SourceError::io("read", path, e);
     let file = source.file(name, opening)?;
     let mut lines = Lines::new(file.reader());
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ pub(super) fn open(
     let mut line = Vec::new();
     while let Some(at) = lines.next(&mut line).map_err(io)? {
         if survey.starts.len().is_multiple_of(4096) && opening.cancel.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
+            return Err(RunError::Cancelled.into());
         }
         survey.row(&line, at);
     }
@@ -114,9 +114,7 @@ pub(super) fn open(
     if options.on_error == OnBadInput::Fail {
         let mut all = BadInputs::default();
         bad.iter().for_each(|(_, bad)| all.push(bad.clone()));
-        if let Some(error) = all.into_error() {
-            return Err(error);
-        }
+        all.into_result()?;
     }
     let (labelled, said) = (columns.labelled, columns.said(shape));
     let splits = match columns.split {
@@ -137,12 +135,12 @@ pub(super) fn open(
     Ok(PixelRows { path, parts, labelled, classes, columns: said, split_words, ignored })
 }
 
-fn fault(path: &Path, reason: String) -> Error {
-    Error::Table { path: path.display().to_string(), at: String::new(), reason }
+fn fault(path: &Path, reason: String) -> SourceError {
+    SourceError::Table { path: path.display().to_string(), at: String::new(), reason }
 }
 
 /// The beginning of keys: the file's name without its extensions.
-fn stem_of(path: &Path) -> Result<String, Error> {
+fn stem_of(path: &Path) -> Result<String, SourceError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -173,7 +171,7 @@ impl Columns {
         second: &[u8],
         options: &SourceOptions<'_>,
         path: &Path,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, SourceError> {
         let separator = separator_of(first);
         let cells = texts(first, separator);
         let n = cells.len();
@@ -202,8 +200,12 @@ impl Columns {
     }
 
     /// Finds the column of labels.
-    fn find_label(&self, options: &SourceOptions<'_>, path: &Path) -> Result<Option<usize>, Error> {
-        let no_column = |wanted: Option<&String>| Error::NoColumn {
+    fn find_label(
+        &self,
+        options: &SourceOptions<'_>,
+        path: &Path,
+    ) -> Result<Option<usize>, SourceError> {
+        let no_column = |wanted: Option<&String>| SourceError::NoColumn {
             path: path.display().to_string(),
             what: "labels",
             wanted: wanted.cloned(),
@@ -249,7 +251,7 @@ impl Columns {
         PixelColumns { labels, splits, unused: self.unused(), shape, ..PixelColumns::default() }
     }
 
-    fn shape(&self, options: &SourceOptions<'_>, path: &Path) -> Result<[u64; 3], Error> {
+    fn shape(&self, options: &SourceOptions<'_>, path: &Path) -> Result<[u64; 3], SourceError> {
         let size = size_of(options);
         let n = match self.pixels {
             PixelCells::Each => {

@@ -1,11 +1,20 @@
 //! Why a source could not be read by patterns.
 
-use super::{Doubt, PatternError};
+use crate::facts::{
+    BadInput, Doubt, OtherFiles, Pattern, PatternError, RunError, TwoReadings, counted, room_error,
+};
+use crate::source::SourceError;
 
 /// What is wrong with a layout.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
+    /// What can end a run at any step.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What is wrong with the source.
+    #[error(transparent)]
+    Source(SourceError),
     /// A text that is not a pattern.
     #[error(transparent)]
     Pattern(#[from] PatternError),
@@ -18,9 +27,9 @@ pub enum LayoutError {
     )]
     TwoReadings {
         /// The file.
-        path: String,
+        path: Box<str>,
         /// The pattern.
-        pattern: String,
+        pattern: Box<str>,
         /// The first name whose values differ.
         name: String,
         /// Its shortest value.
@@ -106,4 +115,87 @@ pub enum LayoutError {
         /// Whether there is one pattern.
         one: bool,
     },
+    /// There is nothing to pack.
+    #[error("no {what} below `{path}`{ignored}")]
+    NoImages {
+        /// The kind of file that was looked for.
+        what: &'static str,
+        /// The folder.
+        path: String,
+        /// Other files that were found, beginning with `; `, or nothing.
+        ignored: String,
+        /// What these are, for the most part.
+        others: OtherFiles,
+        /// The images that were left out, where that was all of them.
+        left_out: Vec<BadInput>,
+    },
+    /// There are many more arrays than pictures, which may be their previews.
+    #[error(
+        "`{path}` has {pictures} pictures beside {arrays} TIFF, NumPy or JPEG 2000 files, which would be left out"
+    )]
+    MostlyArrays {
+        /// The folder or archive.
+        path: String,
+        /// The number of arrays.
+        arrays: u64,
+        /// The number of pictures.
+        pictures: u64,
+    },
+    /// A file that is not a table.
+    #[error(
+        "`{path}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet, or in .json for COCO's boxes"
+    )]
+    NoTable {
+        /// The file.
+        path: String,
+    },
+    /// A list whose lines have no names.
+    #[error("the list `{path}` has no line of names; its first line is `{first}`")]
+    NoLines {
+        /// The file.
+        path: String,
+        /// Its first line.
+        first: String,
+    },
+    /// Images for which a table has two rows.
+    #[error("{} more than one row in the table: {names}", counted(*n, "image has", "images have"))]
+    DoubledRows {
+        /// Number of images.
+        n: u64,
+        /// The first images, and the places of their rows.
+        names: String,
+    },
+    /// Rows whose name matches several images.
+    #[error("{} more than one image: {names}", counted(*n, "row matches", "rows match"))]
+    UnclearRows {
+        /// Number of rows.
+        n: u64,
+        /// The first rows, and their places.
+        names: String,
+    },
+    /// A table that names other images.
+    #[error(
+        "no row of the table matches an image: the {n_rows} rows name {rows}; the {n_images} images are {images}"
+    )]
+    NothingJoins {
+        /// Number of rows.
+        n_rows: u64,
+        /// The first rows.
+        rows: String,
+        /// Number of images.
+        n_images: u64,
+        /// The first images.
+        images: String,
+    },
 }
+
+impl LayoutError {
+    /// Makes the error of a `path` that `pattern` divides in two ways.
+    pub(crate) fn two_readings(path: &str, pattern: &Pattern, two: TwoReadings) -> Self {
+        let TwoReadings { name, values: [short, long] } = two;
+        let (path, pattern) = (path.into(), pattern.to_string().into());
+        Self::TwoReadings { path, pattern, name, short, long }
+    }
+}
+
+room_error!(LayoutError, SourceError as Source(Run));

@@ -1,6 +1,6 @@
 //! What is wrong with a file of datasets.
 
-use super::limits::MOST_BYTES;
+use crate::facts::MOST_BYTES;
 
 /// Most groups and datasets of a file.
 pub(crate) const MOST_OBJECTS: usize = 10_000;
