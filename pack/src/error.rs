@@ -12,7 +12,7 @@ use crate::source::SourceError;
 pub enum Error {
     /// What can end a run at any step.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     /// What is wrong with the source.
     #[error(transparent)]
     Source(SourceError),
@@ -67,11 +67,8 @@ pub enum Error {
         keys: String,
     },
     /// A bundle whose samples are not pictures.
-    #[error("`{path}` has no field `image`, so its samples are not images that could be compared")]
-    NoPictures {
-        /// The bundle.
-        path: String,
-    },
+    #[error("`{0}` has no field `image`, so its samples are not images that could be compared")]
+    NoPictures(String),
     /// A new version with another setting than its base.
     #[error(
         "the {setting} must be the same as in the base, so that old and new images are stored alike: the base has {}, this pack has {}",
@@ -98,12 +95,9 @@ pub enum Error {
     },
     /// A bundle that does not say which files its values were made from.
     #[error(
-        "the samples of `{path}` cannot be compared with source files: the bundle does not store the digests of the files that its images were made from"
+        "the samples of `{0}` cannot be compared with source files: the bundle does not store the digests of the files that its images were made from"
     )]
-    NoSources {
-        /// The bundle.
-        path: String,
-    },
+    NoSources(String),
     /// A bundle without samples.
     #[error("no sample is left: the selection excludes all {of} samples")]
     NothingTaken {
@@ -111,11 +105,8 @@ pub enum Error {
         of: u64,
     },
     /// Parts that do not make up one bundle.
-    #[error("these parts cannot be merged to a bundle: {}", faults.join("\n  also "))]
-    Parts {
-        /// Each part that is missing, given twice, or of another pack.
-        faults: Vec<String>,
-    },
+    #[error("these parts cannot be merged to a bundle: {}", .0.join("\n  also "))]
+    Parts(Vec<String>),
     /// A shard that was written again does not hold what the first one did.
     #[error("reading `{path}` back gave different data than was written: {what} differs")]
     NotEqual {
@@ -157,17 +148,11 @@ pub enum Error {
         key: String,
     },
     /// A file that would be overwritten.
-    #[error("two samples would be written to the same file: `{path}` already exists")]
-    Exists {
-        /// The file.
-        path: String,
-    },
+    #[error("two samples would be written to the same file: `{0}` already exists")]
+    Exists(String),
     /// The name of a new file is already used.
-    #[error("`{path}` already exists")]
-    FileExists {
-        /// The file.
-        path: String,
-    },
+    #[error("`{0}` already exists")]
+    FileExists(String),
     /// A folder without anything to adopt.
     #[error(
         "the folder `{path}` has no file that can be adopted; expected files that end in {known}"

@@ -89,7 +89,7 @@ pub fn export(
         already_done: false,
         seconds: 0.0,
     };
-    let taken = || Error::FileExists { path: to.display().to_string() };
+    let taken = || Error::FileExists(to.display().to_string());
     if to.symlink_metadata().is_ok() {
         if !options.dry_run && holds(to, &manifest) {
             report.written = to.metadata().ok().map(|found| found.len());
@@ -163,7 +163,7 @@ fn temp_for(folder: &Path, to: &Path) -> Result<(NamedTempFile, Lock), Error> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let path = folder.join(format!("{TEMP_PREFIX}{name}"));
     let io = |e| Error::io("create", &path, e);
-    let busy = || ShardError::Busy { path: to.display().to_string() };
+    let busy = || ShardError::Busy(to.display().to_string());
     let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     let mut options = File::options();
     options.write(true).create(true).truncate(false).custom_flags(no_links);

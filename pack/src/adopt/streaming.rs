@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use crate::error::Error;
 use crate::facts::RunError;
-use serde::Deserialize;
 
 /// A list above this is refused; 10⁵ shards take 60 MB.
 const MAX_INDEX: u64 = 256 << 20;

@@ -138,7 +138,7 @@ fn put(path: &Path, head: &[u8], value: &[u8], resumed: bool) -> Result<(), Erro
     }
     let mut file = match File::create_new(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-            return Err(Error::Exists { path: path.display().to_string() });
+            return Err(Error::Exists(path.display().to_string()));
         }
         file => file.map_err(io)?,
     };

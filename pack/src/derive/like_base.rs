@@ -80,7 +80,7 @@ pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Erro
         same_recipe(manifest, &mut options.plan)?;
         let made_again = options.plan.tile.is_some() || options.plan.joins_files();
         if !made_again && !manifest.shards.is_empty() && !has_sources(base)? {
-            return Err(Error::NoSources { path: base.dir().display().to_string() });
+            return Err(Error::NoSources(base.dir().display().to_string()));
         }
     }
     Ok(())

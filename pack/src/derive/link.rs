@@ -60,7 +60,7 @@ fn again(from: &Path, to: &Path) -> Result<Linked, Error> {
     let io = |e| Error::io("read", to, e);
     let (a, b) = (fs::metadata(from).map_err(io)?, fs::metadata(to).map_err(io)?);
     if (a.dev(), a.ino()) != (b.dev(), b.ino()) {
-        return Err(Error::FileExists { path: to.display().to_string() });
+        return Err(Error::FileExists(to.display().to_string()));
     }
     let is_link = fs::symlink_metadata(to).map_err(io)?.is_symlink();
     Ok(if is_link { Linked::Symbolic } else { Linked::Hard })

@@ -259,7 +259,7 @@ fn pack_new(
 fn as_of(out: &Path, error: Error) -> Error {
     let path = out.display().to_string();
     match error {
-        Error::Shard(ShardError::Busy { .. }) => ShardError::Busy { path }.into(),
+        Error::Shard(ShardError::Busy { .. }) => ShardError::Busy(path).into(),
         Error::Shard(ShardError::Unfinished { done, total, .. }) => {
             ShardError::Unfinished { path, done, total }.into()
         }

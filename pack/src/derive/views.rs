@@ -1,5 +1,7 @@
 //! Makes the entries of the new manifest, and their views.
 
+use std::sync::atomic::AtomicBool;
+
 use gular_bundle::{Field, FileEntry, Row, ShardEntry, Split, View};
 
 use super::bases::{Bases, Line};
@@ -8,7 +10,6 @@ use super::options::DeriveOptions;
 use super::relabel::{Relabelled, SaidOf};
 use crate::error::Error;
 use crate::plan::{split_by, tiles};
-use std::sync::atomic::AtomicBool;
 
 /// A line of the new manifest.
 #[derive(Debug)]

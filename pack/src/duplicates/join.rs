@@ -1,7 +1,8 @@
 //! The join: finds all samples with the same digest.
 
-use crate::error::Error;
 use gular_bundle::{Row, SampleId, ShardIdx};
+
+use crate::error::Error;
 
 /// 128 bits of a digest, and where it is: two 64-bit numbers sort faster than bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,7 +21,7 @@ impl List {
     /// A file that becomes `path`; one of an earlier run is replaced, and no other file.
     pub(super) fn create(path: &Path) -> Result<Self, Error> {
         if path.symlink_metadata().is_ok() && !begins_with(path, HEADER.join(",").as_bytes()) {
-            return Err(Error::FileExists { path: path.display().to_string() });
+            return Err(Error::FileExists(path.display().to_string()));
         }
         let mut table = csv::Writer::from_writer(temp_in(folder_of(path))?);
         table.write_record(HEADER).map_err(|e| Error::io("write", path, e.into()))?;

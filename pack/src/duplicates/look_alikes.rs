@@ -89,7 +89,7 @@ pub fn find_looks(
 ) -> Result<Looks, Error> {
     let both: Vec<&Among<'_>> = std::iter::once(among).chain(other).collect();
     if let Some(none) = both.iter().find(|shelf| shelf.bundle.manifest().image().is_none()) {
-        return Err(Error::NoPictures { path: none.bundle.dir().display().to_string() });
+        return Err(Error::NoPictures(none.bundle.dir().display().to_string()));
     }
     let mut jobs = Vec::new();
     let mut total = 0;

@@ -47,12 +47,8 @@ impl Numbering {
                 let names = words.iter().all(|word| word == "-1" || known.contains(word));
                 if let Some(most) = most.filter(|_| !names) {
                     if most >= given.len() as i64 {
-                        return Err(RunError::UnknownClass {
-                            path: path.to_owned(),
-                            class: most.to_string(),
-                            list: "the list of classes".to_owned(),
-                            n: given.len(),
-                        });
+                        let (path, class) = (path.to_owned(), most.to_string());
+                        return Err(RunError::unknown_class(path, class, given.len()));
                     }
                     numbers = (0..given.len() as i64).map(|n| (n.to_string(), n)).collect();
                 }

@@ -64,6 +64,11 @@ impl RunError {
         Self::Setting { names, text: text.into() }
     }
 
+    /// A class that the list of `n` classes does not have.
+    pub(crate) fn unknown_class(path: String, class: String, n: usize) -> Self {
+        Self::UnknownClass { path, class, list: "the list of classes".to_owned(), n }
+    }
+
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::Io(gular_files::Error::new(action, path, source))
     }
@@ -108,14 +113,8 @@ macro_rules! room_error {
             }
         }
 
-        impl From<gular_bundle::Error> for $error {
-            fn from(error: gular_bundle::Error) -> Self {
-                Self::Run(error.into())
-            }
-        }
-
-        impl From<gular_files::Error> for $error {
-            fn from(error: gular_files::Error) -> Self {
+        impl<E: Into<$crate::facts::RunError>> From<E> for $error {
+            fn from(error: E) -> Self {
                 Self::Run(error.into())
             }
         }

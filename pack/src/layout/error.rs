@@ -11,7 +11,7 @@ use crate::source::SourceError;
 pub enum LayoutError {
     /// What can end a run at any step.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     /// What is wrong with the source.
     #[error(transparent)]
     Source(SourceError),
@@ -143,12 +143,9 @@ pub enum LayoutError {
     },
     /// A file that is not a table.
     #[error(
-        "`{path}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet, or in .json for COCO's boxes"
+        "`{0}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet, or in .json for COCO's boxes"
     )]
-    NoTable {
-        /// The file.
-        path: String,
-    },
+    NoTable(String),
     /// A list whose lines have no names.
     #[error("the list `{path}` has no line of names; its first line is `{first}`")]
     NoLines {

@@ -92,9 +92,9 @@ pub(crate) fn scan<E: From<LayoutError> + From<SourceError>>(
         Source::Pixels(rows) => {
             rows.files(&mut |name, size| walk.file(&path.join(name), size))?;
             walk.scan.skipped.extend(rows.bad().cloned());
-            walk.scan.pixels = Some(rows.columns().clone());
-            walk.scan.split_words = rows.split_words().clone();
-            walk.scan.ignored = rows.ignored().clone();
+            walk.scan.pixels = Some(rows.columns.clone());
+            walk.scan.split_words = rows.split_words.clone();
+            walk.scan.ignored = rows.ignored.clone();
         }
         Source::Datasets(rows) => {
             rows.files(&mut |name, size| walk.file(&path.join(name), size))?;

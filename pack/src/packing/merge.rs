@@ -13,8 +13,7 @@ use gular_files::{parallel, persist, temp_in};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::facts::{BadInputs, OtherFiles, RunError};
-use crate::layout::LayoutError;
+use crate::facts::{BadInputs, RunError};
 use crate::packing::{Progress, check_apart};
 use crate::shards::{
     Gathered, OutDir, PART_NAME, PartFile, STATE_DIR, ShardError, finished_bundle,
@@ -91,23 +90,9 @@ pub fn merge(
     let template = first.file.template(&first.dir)?;
     let files = files(&found)?;
     let n_parts = found.len() as u64;
-    let left_out = first.file.skipped.clone();
+    let (first_dir, left_out) = (first.dir.clone(), first.file.skipped.clone());
     let shards = found.into_iter().flat_map(|part| part.file.shards);
-    let gathered = Gathered::new(left_out, shards.map(|shard| shard.done));
-    if gathered.shards.is_empty() {
-        let path = parts.first().map(|p| p.display().to_string()).unwrap_or_default();
-        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
-        let ignored = format!("; all {n} inputs were left out");
-        let left_out = gathered.skipped;
-        return Err(LayoutError::NoImages {
-            what: "image",
-            path,
-            ignored,
-            others: OtherFiles::Any,
-            left_out,
-        }
-        .into());
-    }
+    let gathered = Gathered::new(left_out, shards.map(|shard| shard.done)).some(&first_dir)?;
     let manifest = gathered.manifest(template);
     let mut report = MergeReport {
         dry_run: options.dry_run,
@@ -189,7 +174,7 @@ fn in_order(found: Vec<Found>) -> Result<Vec<Found>, Error> {
     if faults.is_empty() {
         Ok(by_number.into_values().collect())
     } else {
-        Err(Error::Parts { faults })
+        Err(Error::Parts(faults))
     }
 }
 

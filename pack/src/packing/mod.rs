@@ -10,12 +10,10 @@
 //! one part leaves out changes nothing in the others.
 
 mod merge;
-mod options;
 mod pack;
 mod pack_report;
 
 pub use merge::{MergeOptions, MergeReport, merge};
-pub use options::{PackOptions, Progress};
-pub use pack::pack;
+pub use pack::{PackOptions, Progress, pack};
 pub(crate) use pack::{check_apart, fields, make_plan, open_source, with_known};
 pub use pack_report::{PackReport, Resampling, SplitReport};

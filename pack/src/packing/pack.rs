@@ -8,21 +8,55 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::{PackOptions, PackReport, Progress, Resampling};
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
+use gular_files::TEMP_PREFIX;
+
+use super::{PackReport, Resampling};
 use crate::error::Error;
-use crate::facts::{BadInputs, OtherFiles, PixelBudget, RunError};
-use crate::layout::{BOXES, Labels, Layout, LayoutError, Scan, Table, Unpacked, scan};
+use crate::facts::{PixelBudget, RunError};
+use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
 use crate::plan::{
     Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
     classes, of_imagefolder, of_known, with_roles,
 };
 use crate::shards::{
-    Done, Gathered, OutDir, PartFile, PartShard, Planned, ShardWorkers, accepts, finished_bundle,
-    run_id, still_needed,
+    Done, Gathered, OutDir, Part, PartFile, PartShard, Planned, ShardWorkers, accepts,
+    finished_bundle, run_id, still_needed,
 };
 use crate::source::{Inputs, LabelColumn, OnBadInput, PixelRows, Source, listed_classes};
-use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
-use gular_files::TEMP_PREFIX;
+
+/// Options of a run that do not change a byte of the bundle.
+#[derive(Debug, Clone)]
+pub struct PackOptions {
+    /// The options that decide what the bundle contains.
+    pub plan: PlanOptions,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Whether to scan and plan only.
+    pub dry_run: bool,
+    /// Pack this part of the plan's shards alone; [`merge`](crate::merge) makes the bundle.
+    pub part: Option<Part>,
+    /// The folder in which a dry run sorts what does not fit in memory; other runs use the output
+    /// folder.
+    pub temp_dir: PathBuf,
+}
+
+/// The progress of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress<'a> {
+    /// Number of images found so far.
+    Scanned(u64),
+    /// Bytes of source files that are about to be compared with a base.
+    ToCompare(u64),
+    /// Bytes that were compared since the last call.
+    Compared(u64),
+    /// How the source was read, before anything is packed: the report, as far as it is known.
+    Read(&'a PackReport),
+    /// The plan is made: samples, and bytes of their source files.
+    Planned(u64, u64),
+    /// Samples and bytes that went into shards, or were left out, since the last call.
+    Packed(u64, u64),
+}
 
 /// Packs the images in `source`, a folder or an archive, into a new bundle in folder `out`.
 ///
@@ -231,15 +265,7 @@ fn run(
             PackReport { resumed_shards, ..report_of(&plan, &found, options) },
         ));
     }
-    let gathered = Gathered::new(before, done.into_values());
-    if gathered.shards.is_empty() {
-        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
-        let ignored = format!("; all {n} inputs were left out");
-        let what = "image";
-        let path = source.path().display().to_string();
-        let (others, left_out) = (OtherFiles::Any, gathered.skipped);
-        return Err(LayoutError::NoImages { what, path, ignored, others, left_out }.into());
-    }
+    let gathered = Gathered::new(before, done.into_values()).some(source.path())?;
     let manifest = gathered.manifest(template);
     let digest = out.publish(&manifest, &gathered.skipped)?;
     Ok(PackReport {
@@ -289,16 +315,16 @@ pub(crate) fn make_plan(
     let mut builder = PlanBuilder::new(dir, options)?;
     let mut table_classes = None;
     if let Source::Pixels(rows) = source {
-        if !options.fractions.is_empty() && !rows.split_words().is_empty() {
-            let words: Vec<String> = rows.split_words().keys().map(|w| format!("`{w}`")).collect();
+        if !options.fractions.is_empty() && !rows.split_words.is_empty() {
+            let words: Vec<String> = rows.split_words.keys().map(|w| format!("`{w}`")).collect();
             let text = format!(
                 "splits can come from the source or from fractions, not from both; the source has {}",
                 words.join(", ")
             );
             return Err(Error::setting(&["fractions"], text));
         }
-        table_classes = Some(rows.classes().to_vec());
-        builder.labelled = rows.labelled();
+        table_classes = Some(rows.classes.clone());
+        builder.labelled = rows.labelled;
     }
     match (source, &options.labels) {
         (Source::Datasets(rows), Labels::Column(_)) => {
@@ -417,17 +443,15 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
         check => check,
     };
     PackReport {
-        dry_run: false,
-        digest: None,
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
         warnings: super::pack_report::warnings(plan, &splits, found, &options.plan),
-        stored_split: plan.split_stored.clone(),
+        stored_split: plan.table.split_stored.clone(),
         splits,
         skipped: found.skipped.len() as u64,
-        unlabelled: plan.unlabelled.n + found.unmatched.n,
-        unused_rows: plan.unused.n,
+        unlabelled: plan.table.unlabelled.n + found.unmatched.n,
+        unused_rows: plan.table.unused.n,
         dataset: options.plan.dataset.clone(),
         lists: options.plan.lists(),
         images: match options.plan.inputs {
@@ -439,8 +463,8 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
             _ => None,
         },
         split_words: found.split_words.clone(),
-        doubts: found.doubts.iter().chain(&plan.doubts).cloned().collect(),
-        columns: plan.columns.clone(),
+        doubts: found.doubts.iter().chain(&plan.table.doubts).cloned().collect(),
+        columns: plan.table.columns.clone(),
         pixels: found.pixels.clone(),
         box_classes: {
             let has = |name: &str| plan.fields.iter().any(|field| field.name.as_str() == name);
@@ -457,15 +481,10 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
         ),
         axes: plan.recipe.field(&[]).axes.map(String::from),
         bands: plan.recipe.field(&[]).bands.into_iter().map(|band| band.name).collect(),
-        tolerated: BadInputs::default(),
-        misnamed: BadInputs::default(),
-        empty_tiles: 0,
         checked: check.name(),
         part: options.part,
-        already_done: false,
         ignored: found.ignored.clone(),
-        resumed_shards: 0,
-        seconds: 0.0,
+        ..PackReport::default()
     }
 }
 

@@ -65,7 +65,7 @@ fn bands(field: &Field) -> Option<(Dtype, BTreeMap<char, u64>)> {
 }
 
 /// The result of packing, or of its dry run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PackReport {
     /// Whether nothing was written.
     pub dry_run: bool,
@@ -334,25 +334,26 @@ fn unlike_fractions(
 fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     let mut warnings = Vec::new();
     for (names, why) in
-        [(&plan.unlabelled, "they have no label"), (&found.unmatched, "no pattern fits them")]
+        [(&plan.table.unlabelled, "they have no label"), (&found.unmatched, "no pattern fits them")]
     {
         if names.n > 0 {
             warnings.push(format!("images left out because {why}: {}: {names}", names.n));
         }
     }
-    if plan.unused.n > 0 {
-        let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
-        warnings.push(format!("{rows} no image: {}", plan.unused));
+    if plan.table.unused.n > 0 {
+        let rows =
+            counted(plan.table.unused.n, "row of the table matches", "rows of the table match");
+        warnings.push(format!("{rows} no image: {}", plan.table.unused));
     }
-    if plan.repeated.n > 0 {
-        let rows = counted(plan.repeated.n, "row says", "rows say");
-        warnings.push(format!("{rows} again what another one says: {}", plan.repeated));
+    if plan.table.repeated.n > 0 {
+        let rows = counted(plan.table.repeated.n, "row says", "rows say");
+        warnings.push(format!("{rows} again what another one says: {}", plan.table.repeated));
     }
     for of in plan.files.iter().filter(|of| of.unused > 0) {
         let files = counted(of.unused, "file belongs", "files belong");
         warnings.push(format!("{files} to no image: of field `{}`", of.field.name));
     }
-    for (column, reason) in &plan.left_out {
+    for (column, reason) in &plan.table.left_out {
         warnings.push(format!("column `{column}` became no field: {reason}"));
     }
     warnings

@@ -75,28 +75,21 @@ impl<'a> PlanBuilder<'a> {
     pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, PlanError> {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
-        let by_name = Sorter::new(dir, options.memory_bytes / 2);
-        let depths = Depths::default();
-        let leave_out = KeyList::read(&options.leave_out)?;
-        let stack_files = StackFiles::new(dir, options, options.memory_bytes / 2)?;
-        let options = options.clone();
-        let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
-        let (table, labelled) = (None, false);
-        let (stacks, skipped, unlabelled) = (None, Vec::new(), Names::default());
+        let memory = options.memory_bytes / 2;
         Ok(Self {
-            dir,
-            options,
-            by_name,
-            depths,
-            table,
-            beside,
-            leave_out,
-            scenes,
-            stack_files,
-            stacks,
-            skipped,
-            unlabelled,
-            labelled,
+            dir: dir.to_owned(),
+            options: options.clone(),
+            by_name: Sorter::new(dir, memory),
+            depths: Depths::default(),
+            table: None,
+            beside: Beside::default(),
+            leave_out: KeyList::read(&options.leave_out)?,
+            scenes: BTreeMap::new(),
+            stack_files: StackFiles::new(dir, options, memory)?,
+            stacks: None,
+            skipped: Vec::new(),
+            unlabelled: Names::default(),
+            labelled: false,
         })
     }
 

@@ -12,7 +12,7 @@ use crate::source::SourceError;
 pub enum PlanError {
     /// What can end a run at any step.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     /// What is wrong with the source.
     #[error(transparent)]
     Source(SourceError),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
-use crate::facts::{BadInput, Doubt, Names};
-use crate::layout::{StoredSplit, TableColumns};
+use super::joining::FromTable;
+use crate::facts::BadInput;
 use crate::plan::{FilesOf, PayloadRecipe, PlanError};
 
 pub(super) const FORMAT: &str = "gular-plan";
@@ -36,20 +36,8 @@ pub struct Plan {
     pub labelled: bool,
     /// Fields beside image and label.
     pub fields: Vec<Field>,
-    /// Columns of the table that were taken for file names, labels and splits.
-    pub(crate) columns: Option<TableColumns>,
-    /// Images that were left out because they have no label.
-    pub(crate) unlabelled: Names,
-    /// Rows of the table that match no image.
-    pub(crate) unused: Names,
-    /// Rows of the table that say again what another one says.
-    pub(crate) repeated: Names,
-    /// What is not clear about the columns of the table.
-    pub(crate) doubts: Vec<Doubt>,
-    /// The column that became field `split`, and whether as text, where no column sets splits.
-    pub(crate) split_stored: Option<StoredSplit>,
-    /// Columns of the table that became no field, and why.
-    pub(crate) left_out: Vec<(String, String)>,
+    /// What is known of the table, and what is not clear.
+    pub(crate) table: FromTable,
     /// How images are stored.
     pub(crate) recipe: PayloadRecipe,
     /// Number of `fields`, the last ones, that arrays bring along.

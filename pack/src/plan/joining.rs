@@ -89,19 +89,27 @@ impl Joining {
 }
 
 /// The part of the plan that is from a table, except the values of samples.
-#[derive(Debug, Default)]
-pub(super) struct FromTable {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FromTable {
     pub(super) labelled: bool,
     /// Whether the first of `fields` contains the classes of a sample.
     pub(super) several: bool,
-    pub(super) columns: Option<TableColumns>,
+    /// Fields beside image and label; those of parts of paths and of files are added.
     pub(super) fields: Vec<Field>,
-    pub(super) split_stored: Option<StoredSplit>,
-    pub(super) left_out: Vec<(String, String)>,
-    pub(super) unlabelled: Names,
-    pub(super) unused: Names,
-    pub(super) repeated: Names,
-    pub(super) doubts: Vec<Doubt>,
+    /// Columns that were taken for file names, labels and splits.
+    pub(crate) columns: Option<TableColumns>,
+    /// The column that became field `split`, and whether as text, where no column sets splits.
+    pub(crate) split_stored: Option<StoredSplit>,
+    /// Columns that became no field, and why.
+    pub(crate) left_out: Vec<(String, String)>,
+    /// Images that were left out because they have no label.
+    pub(crate) unlabelled: Names,
+    /// Rows that match no image.
+    pub(crate) unused: Names,
+    /// Rows that say again what another one says.
+    pub(crate) repeated: Names,
+    /// What is not clear.
+    pub(crate) doubts: Vec<Doubt>,
 }
 
 impl FromTable {

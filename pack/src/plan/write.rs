@@ -80,20 +80,17 @@ pub(super) fn write(
     content: Content<'_>,
     cancel: &AtomicBool,
 ) -> Result<Plan, PlanError> {
-    let Content { classes, media_types, images, recipe, labelled, from_table, files, skipped } =
-        content;
-    let FromTable {
-        several,
-        columns,
-        split_stored,
-        fields,
-        left_out,
-        unlabelled,
-        unused,
-        repeated,
-        doubts,
-        ..
-    } = from_table;
+    let Content {
+        classes,
+        media_types,
+        images,
+        recipe,
+        labelled,
+        from_table: mut table,
+        files,
+        skipped,
+    } = content;
+    let fields = std::mem::take(&mut table.fields);
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
     let io = |e| PlanError::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -157,7 +154,7 @@ pub(super) fn write(
             shard.bytes += bytes;
             shard.extra += values.len() as u64 + fixed + of_files;
         }
-        let of_sample = match several {
+        let of_sample = match table.several {
             true => hot_classes(values),
             false => usize::try_from(label).into_iter().collect(),
         };
@@ -187,13 +184,7 @@ pub(super) fn write(
         media_types: media_types.to_vec(),
         labelled,
         fields,
-        columns,
-        unlabelled,
-        unused,
-        repeated,
-        doubts,
-        split_stored,
-        left_out,
+        table,
         recipe,
         n_of_arrays,
         files: Arc::new(files),

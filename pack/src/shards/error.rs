@@ -15,7 +15,7 @@ use crate::plan::PlanError;
 pub enum ShardError {
     /// What can end a run at any step.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     /// Why there is no plan.
     #[error(transparent)]
     Plan(PlanError),
@@ -91,11 +91,8 @@ pub enum ShardError {
         found: String,
     },
     /// Another process is packing into this folder.
-    #[error("another process is writing into `{path}`")]
-    Busy {
-        /// The folder.
-        path: String,
-    },
+    #[error("another process is writing into `{0}`")]
+    Busy(String),
     /// The caller asked to stop while shards were written; the next run continues there.
     #[error("stopped; {done} of {total} shards in `{path}` are finished and kept")]
     Unfinished {

@@ -91,12 +91,7 @@ impl<'a> InputReader<'a> {
         let PlanOptions { check, inputs, max_pixels, tile, source_digests, pages, align, .. } =
             *options;
         let limits = Limits { max_pixels };
-        let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        let maker = Maker { recipe: &plan.recipe, spares, statistics: false, pages };
         let files = ReadFiles::new(&plan.files, pages);
-        let compares_places = align != Align::Ignore && !files.is_empty();
-        let scenes = Scenes::new(max_pixels, pages);
-        let file = Vec::new();
         Self {
             plan,
             check,
@@ -104,14 +99,14 @@ impl<'a> InputReader<'a> {
             source_digests,
             limits,
             pages,
-            decoder,
-            maker,
+            decoder: Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() }),
+            maker: Maker { recipe: &plan.recipe, spares, statistics: false, pages },
+            compares_places: align != Align::Ignore && !files.is_empty(),
             files,
-            compares_places,
             tile,
-            scenes,
+            scenes: Scenes::new(max_pixels, pages),
             pixels,
-            file,
+            file: Vec::new(),
         }
     }
 

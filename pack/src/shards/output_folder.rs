@@ -39,7 +39,7 @@ pub const STATE_DIR: &str = ".gular-pack";
 pub const SKIPPED_NAME: &str = "skipped.jsonl";
 
 /// The result for a planned shard.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Done {
     /// The run that the result is of: its plan and envelope.
     pub(crate) plan: String,
@@ -66,16 +66,7 @@ pub(crate) struct Done {
 impl Done {
     /// Returns the result of a run that examines no input.
     pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
-        Self {
-            plan: run.to_owned(),
-            entry,
-            skipped: Vec::new(),
-            tolerated: BadInputs::default(),
-            misnamed: BadInputs::default(),
-            media_types: BTreeSet::new(),
-            empty_tiles: 0,
-            sums: None,
-        }
+        Self { plan: run.to_owned(), entry, ..Self::default() }
     }
 }
 
@@ -127,7 +118,7 @@ impl OutDir {
     pub(crate) fn keep_plan(&self, plan: &mut Plan) -> Result<(), ShardError> {
         let path = self.state.join("plan");
         let expected = plan.digest;
-        let found = digest_of(&path).map_err(|e| ShardError::io("read", &path, e))?;
+        let found = digest_of(&path)?;
         if found != Some(expected) {
             self.check_no_bundle()?;
         }
@@ -142,11 +133,7 @@ impl OutDir {
     /// same one if it finished anything.
     pub(crate) fn keep_part(&self, part: Option<Part>) -> Result<(), ShardError> {
         let path = self.state.join("part");
-        let found = match fs::read_to_string(&path) {
-            Ok(found) => Some(found),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(ShardError::io("read", &path, e)),
-        };
+        let found = if_there(fs::read_to_string(&path), "read", &path)?;
         let expected = part.map(|part| part.to_string());
         if found == expected {
             return Ok(());
@@ -168,11 +155,7 @@ impl OutDir {
     /// must have converted the same. Returns whether there was such a run.
     pub(crate) fn keep_source(&self, id: &str) -> Result<bool, ShardError> {
         let path = self.state.join("source");
-        let found = match fs::read_to_string(&path) {
-            Ok(found) => Some(found),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(ShardError::io("read", &path, e)),
-        };
+        let found = if_there(fs::read_to_string(&path), "read", &path)?;
         if found.as_deref() == Some(id) {
             return Ok(true);
         }
@@ -197,12 +180,7 @@ impl OutDir {
         self.check_no_bundle()?;
         self.remove_strays(manifest.files())?;
         let list = self.path.join(SKIPPED_NAME);
-        match fs::remove_file(&list) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                return Err(ShardError::io("remove", &list, e));
-            }
-            _ => {}
-        }
+        if_there(fs::remove_file(&list), "remove", &list)?;
         if !skipped.is_empty() {
             write_file(&list, &skipped_lines(skipped))?;
         }
@@ -220,7 +198,7 @@ impl OutDir {
     /// The digest of a manifest that is already there.
     fn bundle(&self) -> Result<Option<Digest>, ShardError> {
         let path = self.path.join(MANIFEST_NAME);
-        digest_of(&path).map_err(|e| ShardError::io("read", &path, e))
+        digest_of(&path)
     }
 
     fn check_no_bundle(&self) -> Result<(), ShardError> {
@@ -240,11 +218,7 @@ impl OutDir {
         let mut finished = BTreeMap::new();
         for number in shards {
             let path = self.done_path(number);
-            let bytes = match fs::read(&path) {
-                Ok(bytes) => bytes,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                Err(e) => return Err(ShardError::io("read", &path, e)),
-            };
+            let Some(bytes) = if_there(fs::read(&path), "read", &path)? else { continue };
             let Ok(done) = serde_json::from_slice::<Done>(&bytes) else { continue };
             let whole = |file: &FileEntry| {
                 let metadata = fs::metadata(self.data.join(file.name.as_str()));
@@ -374,11 +348,7 @@ pub(crate) fn remove_gone(gone: &Path) -> Result<(), ShardError> {
 
 fn check_free(out: &Path) -> Result<(), ShardError> {
     let path = out.display().to_string();
-    let entries = match fs::read_dir(out) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(ShardError::io("list", out, e)),
-    };
+    let Some(entries) = if_there(fs::read_dir(out), "list", out)? else { return Ok(()) };
     let (mut bundle, mut other, mut interrupted) = (false, None, false);
     for entry in entries {
         let name = entry.map_err(|e| ShardError::io("list", out, e))?.file_name();
@@ -395,7 +365,7 @@ fn check_free(out: &Path) -> Result<(), ShardError> {
         // Left by a run that was killed after everything was done.
         remove_gone(&gone(out))?;
         let manifest = out.join(MANIFEST_NAME);
-        let digest = digest_of(&manifest).map_err(|e| ShardError::io("read", &manifest, e))?;
+        let digest = digest_of(&manifest)?;
         if let Some(digest) = digest {
             return Err(ShardError::AlreadyBundle { path, digest });
         }
@@ -410,18 +380,27 @@ fn check_free(out: &Path) -> Result<(), ShardError> {
 fn lock(state: &Path, out: &Path) -> Result<Lock, ShardError> {
     fs::create_dir_all(state).map_err(|e| ShardError::io("create", state, e))?;
     let lock = Lock::try_at(&state.join("lock"), LockMode::Exclusive)?;
-    lock.ok_or_else(|| ShardError::Busy { path: out.display().to_string() })
+    lock.ok_or_else(|| ShardError::Busy(out.display().to_string()))
+}
+
+/// Returns what was done with a file, or `None` if it does not exist.
+fn if_there<T>(
+    done: io::Result<T>,
+    action: &'static str,
+    path: &Path,
+) -> Result<Option<T>, ShardError> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(ShardError::io(action, path, e)),
+    }
 }
 
 /// Returns the BLAKE3 of a file, or `None` if it does not exist.
-fn digest_of(path: &Path) -> io::Result<Option<Digest>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
+fn digest_of(path: &Path) -> Result<Option<Digest>, ShardError> {
+    let Some(file) = if_there(File::open(path), "read", path)? else { return Ok(None) };
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file)?;
+    hasher.update_reader(file).map_err(|e| ShardError::io("read", path, e))?;
     Ok(Some(Digest::from(hasher.finalize())))
 }
 

@@ -1,10 +1,12 @@
 //! The results of all shards, collected in the plan's order.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use gular_bundle::{FieldKind, MadeValue, Manifest, ShardEntry, Statistics};
 
-use crate::facts::{BadInput, BadInputs, Sums};
+use crate::facts::{BadInput, BadInputs, OtherFiles, Sums};
+use crate::layout::LayoutError;
 use crate::shards::Done;
 
 /// The results of all shards of a plan, or of a part.
@@ -37,6 +39,18 @@ impl Gathered {
             gathered.empty_tiles += done.empty_tiles;
         }
         gathered
+    }
+
+    /// Returns these results if there is a shard among them; `path` is what was packed.
+    pub(crate) fn some(self, path: &Path) -> Result<Self, LayoutError> {
+        if !self.shards.is_empty() {
+            return Ok(self);
+        }
+        let n = self.skipped.len() as u64 + self.empty_tiles;
+        let (what, path) = ("image", path.display().to_string());
+        let ignored = format!("; all {n} inputs were left out");
+        let (others, left_out) = (OtherFiles::Any, self.skipped);
+        Err(LayoutError::NoImages { what, path, ignored, others, left_out })
     }
 
     /// `template` with these shards, their sums, and how many inputs were left out.

@@ -8,19 +8,18 @@
 //! If there are more threads than shards, several read one shard, and one of them at a time writes.
 //! The result does not depend on which thread does what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
+use gular_codec::tiff::Pages;
 use gular_files::{Free, parallel};
 
-use crate::facts::{BadInput, BadInputs, Fault, PixelBudget, RunError, Spares, Sums};
-use crate::plan::{PayloadRecipe, Plan, PlanOptions, PlanShard, Record};
-use crate::shards::{
-    Done, InputReader, Item, OutDir, ReadAhead, ShardError, Value, run_id, still_needed,
-};
+use crate::facts::{BadInputs, Fault, PixelBudget, RunError, Spares, Sums};
+use crate::plan::{Align, PayloadRecipe, Plan, PlanOptions, PlanShard, Record};
+use crate::shards::{Done, InputReader, Item, OutDir, ReadAhead, ShardError, Value};
 use crate::source::{OnBadInput, Source};
 
 /// Bytes that all threads together may have read ahead: some 300 photographs, so that one slow
@@ -150,13 +149,11 @@ struct Begun<'a> {
     work: &'a ShardWorkers<'a>,
     spares: &'a Spares,
     writer: ShardWriter,
-    left_out: LeftOut,
-    tolerated: BadInputs,
-    misnamed: BadInputs,
-    media_types: BTreeSet<&'static str>,
-    sums: Option<Sums>,
+    /// The shard's result so far, except for its files.
+    done: Done,
+    /// Inputs that cannot be packed, and end the run.
+    fatal: BadInputs,
     seen: u64,
-    empty_tiles: u64,
 }
 
 impl<'a> Begun<'a> {
@@ -171,30 +168,22 @@ impl<'a> Begun<'a> {
             fields: work.fields,
             classes: &work.plan.classes,
         };
-        Ok(Self {
-            work,
-            spares,
-            writer: ShardWriter::create(&work.out.data, &spec)?,
-            left_out: LeftOut::new(work.options.on_error),
-            tolerated: BadInputs::default(),
-            misnamed: BadInputs::default(),
-            media_types: BTreeSet::new(),
-            sums: None,
-            seen: 0,
-            empty_tiles: 0,
-        })
+        let writer = ShardWriter::create(&work.out.data, &spec)?;
+        let done = Done::of(&run_id(work.plan, work.options), None);
+        Ok(Self { work, spares, writer, done, fatal: BadInputs::default(), seen: 0 })
     }
 
     /// Takes the next input of the shard.
     fn take(&mut self, item: Item) -> Result<(), ShardError> {
         let (record, value) = item?;
         self.seen += 1;
-        match value {
-            Ok(value) if value.is_empty => self.empty_tiles += 1,
-            Ok(value) if self.left_out.fatal.n == 0 => self.add(&record, value)?,
+        match (value, self.work.options.on_error) {
+            (Ok(value), _) if value.is_empty => self.done.empty_tiles += 1,
+            (Ok(value), _) if self.fatal.n == 0 => self.add(&record, value)?,
             // The shard is lost, but one run names all its bad inputs.
-            Ok(_) => {}
-            Err(bad) => self.left_out.push(bad),
+            (Ok(_), _) => {}
+            (Err(bad), OnBadInput::Skip) => self.done.skipped.push(bad),
+            (Err(bad), OnBadInput::Fail) => self.fatal.push(bad),
         }
         (self.work.packed)(1, record.bytes);
         Ok(())
@@ -209,15 +198,17 @@ impl<'a> Begun<'a> {
         }
         values.extend(value.further.iter().map(Vec::as_slice));
         self.writer.push_made(&record.key, &values, value.source)?;
-        if let Some(flaw) = value.flaw {
-            self.tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
+        let Done { tolerated, misnamed, media_types, sums, .. } = &mut self.done;
+        for (reason, files) in [(value.flaw, tolerated), (value.misnamed, misnamed)] {
+            if let Some(reason) = reason {
+                files.push(Fault::new(reason, None).at(record.key.to_string()));
+            }
         }
-        if let Some(reason) = value.misnamed {
-            self.misnamed.push(Fault::new(reason, None).at(record.key.to_string()));
+        if let Some(media_type) = value.media_type.filter(|known| !media_types.contains(*known)) {
+            media_types.insert(media_type.to_owned());
         }
-        self.media_types.extend(value.media_type);
-        if let Some(sums) = &value.sums {
-            self.sums.get_or_insert_with(Sums::default).add(sums);
+        if let Some(of_sample) = &value.sums {
+            sums.get_or_insert_with(Sums::default).add(of_sample);
         }
         self.spares.put(value.bytes);
         Ok(())
@@ -225,35 +216,11 @@ impl<'a> Begun<'a> {
 
     /// The shard, when it has all its samples; `None` when the run stops before.
     fn packed(self, shard: &PlanShard) -> Result<Option<Packed>, ShardError> {
-        let Self {
-            work,
-            writer,
-            left_out,
-            tolerated,
-            misnamed,
-            media_types,
-            sums,
-            seen,
-            empty_tiles,
-            ..
-        } = self;
-        if seen < shard.samples {
+        if self.seen < shard.samples {
             return Ok(None);
         }
-        left_out.fatal.into_result()?;
-        let (plan, skipped) = (run_id(work.plan, work.options), left_out.skipped);
-        let media_types = media_types.into_iter().map(str::to_owned).collect();
-        let done = Done {
-            plan,
-            entry: None,
-            skipped,
-            tolerated,
-            misnamed,
-            media_types,
-            empty_tiles,
-            sums,
-        };
-        Ok(Some(Packed { writer, done }))
+        self.fatal.into_result()?;
+        Ok(Some(Packed { writer: self.writer, done: self.done }))
     }
 }
 
@@ -303,24 +270,36 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Inputs of one shard that cannot be packed.
-struct LeftOut {
-    on_error: OnBadInput,
-    skipped: Vec<BadInput>,
-    fatal: BadInputs,
+/// Identifies the plan and options: finished shards of an interrupted run can be used only if it
+/// had the same.
+pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
+    format!("{} {}{}", plan.digest.hex(), options.envelope, accepts(options))
 }
 
-impl LeftOut {
-    fn new(on_error: OnBadInput) -> Self {
-        Self { on_error, skipped: Vec::new(), fatal: BadInputs::default() }
-    }
+/// The settings that accept inputs which would be bad by default, as text. They are not in the plan,
+/// so that the same command with one of them can go on in the folder of a run that met such inputs.
+/// Shards of that run may have left them out, and are packed again.
+pub(crate) fn accepts(options: &PlanOptions) -> String {
+    let pages = match options.pages {
+        Pages::AsSaid => "",
+        Pages::Bands => " pages=bands",
+        Pages::First => " pages=first",
+    };
+    let align = match options.align {
+        // The plan says that masks are resampled.
+        Align::Check | Align::Resample => "",
+        Align::Ignore => " align=ignore",
+    };
+    format!("{pages}{align}")
+}
 
-    fn push(&mut self, bad: BadInput) {
-        match self.on_error {
-            OnBadInput::Skip => self.skipped.push(bad),
-            OnBadInput::Fail => self.fatal.push(bad),
-        }
-    }
+/// Bytes that those of `shards` which are not in `done` will take, about.
+pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<usize, Done>) -> u64 {
+    let left = plan.shards.iter().enumerate();
+    let left = left.filter(|(i, _)| shards.contains(i) && !done.contains_key(i));
+    // A sample takes some 40 bytes in a shard beside its image and 93 in the
+    // index; a shard two headers.
+    left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.extra + s.samples * 150 + 16_384).sum()
 }
 
 fn is_full(error: &gular_bundle::Error) -> bool {

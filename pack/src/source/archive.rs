@@ -54,7 +54,7 @@ fn check_many(path: &Path, plain: &Window) -> Result<(), SourceError> {
     let mut head = [0; 16];
     let n = plain.read_at(&mut head, 0).map_err(|e| SourceError::io("read", path, e))?;
     match Format::sniff(head.get(..n).unwrap_or_default()) {
-        Some(_) => Err(SourceError::NoSource { path: path.display().to_string() }),
+        Some(_) => Err(SourceError::NoSource(path.display().to_string())),
         None => Ok(()),
     }
 }
@@ -69,7 +69,7 @@ impl Archive {
     ) -> Result<Self, SourceError> {
         let file = File::open(path).map_err(|e| SourceError::io("open", path, e))?;
         if is_part(path) {
-            return Err(SourceError::ArchivePart { path: path.display().to_string() });
+            return Err(SourceError::ArchivePart(path.display().to_string()));
         }
         let window = Window::whole(file).map_err(|e| SourceError::io("read", path, e))?;
         let mut archive = Self::of(path.to_owned(), window, opening)?;
@@ -140,7 +140,7 @@ impl Archive {
             head if head.ends_with(b"ustar") || named(".tar") => {
                 ArchiveKind::Tar(Tar::open(&path, window, limits)?)
             }
-            _ => return Err(SourceError::NoSource { path: path.display().to_string() }),
+            _ => return Err(SourceError::NoSource(path.display().to_string())),
         };
         Ok(Self { path, kind, nested: Nested::default() })
     }

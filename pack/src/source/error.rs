@@ -9,7 +9,7 @@ use crate::facts::{BadInputs, Outside, RunError, all, room_error};
 pub enum SourceError {
     /// What can end a run at any step.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Run(RunError),
     /// There is nothing to pack but files of a format that is not read.
     #[error("`{path}` {}: {} is not read{ignored}", if *is_file { "cannot be packed" } else { "has nothing that can be packed" }, format.name)]
     Outside {
@@ -23,13 +23,8 @@ pub enum SourceError {
         format: &'static Outside,
     },
     /// A path that is neither a folder nor an archive.
-    #[error(
-        "`{path}` is not a folder or an archive; expected .zip, .tar, .tar.gz, .tgz or .tar.zst"
-    )]
-    NoSource {
-        /// The file.
-        path: String,
-    },
+    #[error("`{0}` is not a folder or an archive; expected .zip, .tar, .tar.gz, .tgz or .tar.zst")]
+    NoSource(String),
     /// An archive that cannot be read.
     #[error("archive `{path}` is damaged: {reason}")]
     BadArchive {
@@ -39,11 +34,8 @@ pub enum SourceError {
         reason: String,
     },
     /// One of the files that a large archive was divided into.
-    #[error("`{path}` is one part of an archive that was divided into several files")]
-    ArchivePart {
-        /// The part.
-        path: String,
-    },
+    #[error("`{0}` is one part of an archive that was divided into several files")]
+    ArchivePart(String),
     /// Members that are not plain files of safe names.
     #[error("archive `{path}` has members that cannot be packed: {bad}")]
     BadMembers {

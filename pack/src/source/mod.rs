@@ -11,7 +11,6 @@
 //! ```
 
 mod archive;
-mod classes;
 mod column_names;
 mod datasets;
 mod error;
@@ -27,25 +26,6 @@ mod walk;
 mod window;
 mod zip;
 
-pub(crate) use archive::Archive;
-pub use classes::Classes;
-pub(crate) use classes::listed_classes;
-pub(crate) use column_names::{
-    BOM, MOST_ROW_BYTES, all_labels, find_key, find_label, find_split, is_of_splits, separator_of,
-};
-pub use datasets::DatasetFault;
-pub use datasets::has_datasets;
-pub(crate) use datasets::{Column, DatasetRows, Other, columns};
-pub use error::SourceError;
-pub(crate) use headers::{array_start, jpeg_2000_header, picture_start, read_file};
-pub(crate) use limits::SMALL;
-pub use limits::{ArchiveLimit, ArchiveLimits};
-pub(crate) use options::SourceOptions;
-pub use options::{FieldFiles, Inputs, LabelColumn, OnBadInput};
-pub use pixels::{PixelColumns, PixelFiles};
-pub(crate) use pixels::{PixelRows, first_members, pixel_files};
-pub(crate) use walk::{hidden, media_type_of, picture_names, walk};
-
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -53,7 +33,22 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::buffer::spare_capacity;
 
+pub(crate) use archive::Archive;
 use archive::Opening;
+pub(crate) use column_names::{
+    BOM, MOST_ROW_BYTES, all_labels, find_key, find_label, find_split, is_of_splits, separator_of,
+};
+pub(crate) use datasets::{Column, DatasetRows, Other, columns};
+pub use datasets::{DatasetFault, has_datasets};
+pub use error::SourceError;
+pub(crate) use headers::{array_start, jpeg_2000_header, picture_start, read_file};
+pub(crate) use limits::SMALL;
+pub use limits::{ArchiveLimit, ArchiveLimits};
+pub use options::{Classes, FieldFiles, Inputs, LabelColumn, OnBadInput};
+pub(crate) use options::{SourceOptions, listed_classes};
+pub use pixels::{PixelColumns, PixelFiles};
+pub(crate) use pixels::{PixelRows, first_members, pixel_files};
+pub(crate) use walk::{hidden, media_type_of, walk};
 
 use crate::facts::outside;
 
@@ -84,7 +79,7 @@ impl Source {
         }
         // Opening a pipe would wait until somebody writes into it.
         if !metadata.is_file() {
-            return Err(SourceError::NoSource { path: path.display().to_string() });
+            return Err(SourceError::NoSource(path.display().to_string()));
         }
         if options.inputs != Inputs::Bytes
             && let Some(format) = outside::of_file(path)
@@ -107,7 +102,7 @@ impl Source {
         match self {
             Self::Folder(path) => path,
             Self::Archive(archive) => archive.path(),
-            Self::Pixels(rows) => rows.path(),
+            Self::Pixels(rows) => &rows.path,
             Self::Datasets(rows) => rows.path(),
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::media_type_of_extension;
 use gular_codec::Format;
 
-use super::{Inputs, Source};
+use super::Inputs;
 use crate::facts::{formats, stem_and_extension};
 use crate::source::SourceError;
 
@@ -34,19 +34,6 @@ const OF_SYSTEMS: [&str; 2] = ["__MACOSX", "@eaDir"];
 /// Whether a segment of a path begins with a dot, or is a folder that a system makes.
 pub(crate) fn hidden(name: &str) -> bool {
     name.split('/').any(|segment| segment.starts_with('.') || OF_SYSTEMS.contains(&segment))
-}
-
-/// Calls `each` with the paths of all files whose names are those of pictures.
-pub(crate) fn picture_names(
-    source: &Source,
-    each: &mut dyn FnMut(&str),
-) -> Result<(), SourceError> {
-    source.files(&mut |name, _| {
-        if media_type_of(name, Inputs::Images).is_some() {
-            each(name);
-        }
-        Ok(())
-    })
 }
 
 /// Visits everything below `source`; `entry` says into which folders to go. The open folders are a

@@ -54,7 +54,7 @@ impl Format {
             "json" if json::has_rows(path) => Ok(Self::Json),
             "json" => Ok(Self::Coco),
             "txt" | "lst" | "list" => Ok(Self::List),
-            _ => Err(LayoutError::NoTable { path: path.display().to_string() }),
+            _ => Err(LayoutError::NoTable(path.display().to_string())),
         }
     }
 }

@@ -504,13 +504,10 @@ impl Table {
                 None if self.classes.is_empty() => {
                     cell.class_number().ok_or_else(|| changed(path, line))
                 }
-                None => Err(RunError::UnknownClass {
-                    path: format!("{} line {line}", path.display()),
-                    class: word,
-                    list: "the list of classes".to_owned(),
-                    n: self.classes.len(),
+                None => {
+                    let path = format!("{} line {line}", path.display());
+                    Err(RunError::unknown_class(path, word, self.classes.len()).into())
                 }
-                .into()),
             }
         };
         match split_cell(cell, self.options.separator.as_deref()) {

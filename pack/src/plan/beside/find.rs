@@ -11,12 +11,11 @@ use gular_codec::{DecodeOptions, Decoder, Limits};
 use serde_json::Value;
 
 use super::colours::MaskColours;
-use super::make::{Make, other_size, unlike};
 use crate::facts::{
     BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
-use crate::plan::{Align, PayloadOptions, PayloadRecipe, PlanError, PlanOptions};
+use crate::plan::{Align, Fit, PayloadOptions, PayloadRecipe, PlanError, PlanOptions};
 use crate::source::{FieldFiles, Inputs, Source, array_start, picture_start};
 
 /// The masks whose values are looked at when the plan is made, and the values that are told apart.
@@ -103,6 +102,25 @@ pub(crate) struct FilesOf {
     pub(crate) like: Option<String>,
     /// The number of files that belong to no image.
     pub(crate) unused: u64,
+}
+
+/// The values that a field's files become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// The bytes of each file.
+    Bytes,
+    /// The bytes of each file, which is a mask of its image's size.
+    Mask,
+    /// The bytes of each file, which is a picture of its image's size.
+    Picture { one_channel: bool },
+    /// Numbers of one type and shape; on its image's pixels, or of any size.
+    Array { dtype: Dtype, shape: Vec<u64>, axes: Option<Axes>, on_image: bool },
+    /// The part of a scene that matches the image's tile.
+    Window { dtype: Dtype, side: u32, mask: bool },
+    /// A mask on the grid of its image, or of the image's tile of so many columns and rows.
+    Resampled { dtype: Dtype, tile: Option<u32> },
+    /// A mask of the shape that its image is brought to.
+    Fitted { dtype: Dtype, to: (u32, u32), fit: Fit },
 }
 
 impl<'a> Beside<'a> {
@@ -681,4 +699,15 @@ impl Finding {
 
 fn unreadable(path: &str, error: &std::io::Error) -> Fault {
     Fault::new(format!("`{path}` cannot be read: {error}"), None)
+}
+
+/// What is wrong with a file of another size than its image, where the file `like` has that size.
+pub(crate) fn unlike(reason: &str, like: &str) -> String {
+    format!("{reason}; `{like}` has the size of its image")
+}
+
+/// What is wrong with a file of `found` = (columns, rows).
+pub(crate) fn other_size(found: (u32, u32), image: (u32, u32)) -> String {
+    let ((width, height), (of_image, rows_of_image)) = (found, image);
+    format!("it has {width} x {height} pixels, but its image has {of_image} x {rows_of_image}")
 }

@@ -11,8 +11,6 @@
 
 mod colours;
 mod find;
-mod make;
 
 pub use colours::MaskColours;
-pub(crate) use find::{Beside, FilesOf, check};
-pub(crate) use make::{Make, other_size, unlike};
+pub(crate) use find::{Beside, FilesOf, Make, check, other_size, unlike};

@@ -8,7 +8,7 @@ use gular_bundle::FieldName;
 
 use crate::facts::{Pattern, RunError, literal};
 use crate::layout::{Card, Labels, LayoutError, TableOptions, Unlabelled, datasets};
-use crate::plan::{PayloadOptions, PlanError, PlanOptions};
+use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
     FieldFiles, Inputs, LabelColumn, PixelFiles, Source, SourceError, first_members, pixel_files,
 };
@@ -17,7 +17,7 @@ use crate::source::{
 pub(crate) fn of_known(
     source: &Path,
     options: &PlanOptions,
-) -> Result<Option<PlanOptions>, PlanError> {
+) -> Result<Option<PlanOptions>, LayoutError> {
     let is_open = options.images.is_empty()
         && matches!(options.labels, Labels::Path | Labels::None)
         && options.fields.is_empty()
@@ -51,7 +51,7 @@ fn of_pixels<'c>(
     source: &Path,
     options: &'c PlanOptions,
     own: &'c [Card],
-) -> Result<Option<&'c Card>, PlanError> {
+) -> Result<Option<&'c Card>, LayoutError> {
     let mut cards = options.cards.iter().chain(own);
     if let Some(kind) = pixel_files(source, &options.source())? {
         return Ok(cards.find(|card| card.pixels == Some(kind)));
@@ -88,7 +88,7 @@ const MOST_NAMES: usize = 1 << 20;
 
 impl<'a> Files<'a> {
     /// Lists an archive that need not be unpacked for that.
-    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, PlanError> {
+    fn of(source: &'a Path, options: &PlanOptions) -> Result<Option<Self>, LayoutError> {
         if source.is_dir() {
             return Ok(Some(Self::Folder(source)));
         }
@@ -165,13 +165,13 @@ impl<'a> Files<'a> {
 
 impl Card {
     /// The options with which it is packed, if its images are rows of pixels.
-    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, PlanError> {
+    fn options_of_pixels(&self, given: &PlanOptions) -> Result<PlanOptions, LayoutError> {
         if given.payload != PayloadOptions::Encoded {
             let text = format!(
                 "the images of this dataset ({}) are pixels already, and are stored unchanged",
                 self.title
             );
-            return Err(PlanError::setting(&["payload"], text));
+            return Err(LayoutError::setting(&["payload"], text));
         }
         let column = self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named);
         Ok(PlanOptions {
@@ -191,11 +191,11 @@ impl Card {
         source: &Path,
         prefix: &str,
         given: &PlanOptions,
-    ) -> Result<PlanOptions, PlanError> {
+    ) -> Result<PlanOptions, LayoutError> {
         let below = literal(prefix);
         let pattern = |text: &String| Pattern::parse(&format!("{below}{text}"));
         let images: Result<Vec<Pattern>, _> = self.images.iter().map(pattern).collect();
-        let images = images.map_err(LayoutError::from)?;
+        let images = images?;
         let bad =
             |text: &str| RunError::Option(format!("the dataset `{}` has `{text}`", self.name));
         let mut lines = BTreeMap::new();
@@ -206,7 +206,7 @@ impl Card {
             if !files.contains(&path) {
                 files.push(path.clone());
             }
-            let line = Pattern::parse_line(line).map_err(LayoutError::from)?;
+            let line = Pattern::parse_line(line)?;
             lines.entry(path).or_insert_with(Vec::new).push(line);
         }
         files.extend(self.tables.iter().map(|file| source.join(format!("{prefix}{file}"))));
@@ -226,8 +226,8 @@ impl Card {
         let field = |text: &String| {
             let (name, files) = text.split_once('=').ok_or_else(|| bad(text))?;
             let name = FieldName::parse(name).ok_or_else(|| bad(text))?;
-            let pattern = Pattern::parse(&format!("{below}{files}")).map_err(LayoutError::from)?;
-            Ok::<_, PlanError>(FieldFiles { name, files: None, pattern: Some(pattern) })
+            let pattern = Pattern::parse(&format!("{below}{files}"))?;
+            Ok::<_, LayoutError>(FieldFiles { name, files: None, pattern: Some(pattern) })
         };
         Ok(PlanOptions {
             images,

@@ -16,8 +16,8 @@ use crate::facts::{Doubt, WayToRead, literal, named};
 use crate::layout::{
     Cell, Folders, Labels, LayoutError, TableOptions, Tables, one_folder, recognise,
 };
-use crate::plan::{PlanError, PlanOptions};
-use crate::source::{Inputs, LabelColumn, Source, SourceError, find_label, hidden, picture_names};
+use crate::plan::PlanOptions;
+use crate::source::{Inputs, LabelColumn, Source, SourceError, find_label, hidden, media_type_of};
 
 /// The names of such tables.
 const NAMES: [&str; 3] = ["metadata.csv", "metadata.jsonl", "metadata.parquet"];
@@ -32,7 +32,7 @@ const TITLE: &str = "Hugging Face's imagefolder with metadata";
 pub(crate) fn of_imagefolder(
     source: &Path,
     options: &PlanOptions,
-) -> Result<Option<PlanOptions>, PlanError> {
+) -> Result<Option<PlanOptions>, LayoutError> {
     let is_open = options.images.is_empty()
         && options.labels == Labels::Path
         && options.fields.is_empty()
@@ -44,17 +44,17 @@ pub(crate) fn of_imagefolder(
     let Some(first) = files.first() else { return Ok(None) };
     let head = Head::read(first)?;
     if let Some(doubt) = head.further(source, first) {
-        return Err(LayoutError::from(doubt).into());
+        return Err(doubt.into());
     }
     if !head.columns.iter().any(|column| column == KEY) {
         return Ok(None);
     }
     let further = further_tables(source, &files)?;
     if !further.is_empty() {
-        return Err(LayoutError::from(tables_in_tables(&files, &further, &head.columns)).into());
+        return Err(tables_in_tables(&files, &further, &head.columns).into());
     }
     if let Some(patterns) = classes(source, options)? {
-        return Err(LayoutError::from(folders_and_table(&patterns, &files)).into());
+        return Err(folders_and_table(&patterns, &files).into());
     }
     let label = match find_label(&head.columns) {
         Some(_) => LabelColumn::Find,
@@ -91,7 +91,7 @@ fn tables_in(source: &Path) -> Vec<PathBuf> {
 }
 
 /// Other tables of images, in folders further down than `tables`.
-fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, PlanError> {
+fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, LayoutError> {
     let mut found = Vec::new();
     Source::Folder(source.to_owned()).files::<SourceError>(&mut |name, _| {
         let own = name.rsplit('/').next().unwrap_or(name);
@@ -128,10 +128,15 @@ fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String])
 }
 
 /// The patterns of the images, if folders look like classes.
-fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, PlanError> {
+fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, LayoutError> {
     let source = Source::Folder(source.to_owned());
     let mut folders = Folders::new(one_folder(&source, options.inputs)?);
-    picture_names(&source, &mut |name| folders.add(name))?;
+    source.files::<SourceError>(&mut |name, _| {
+        if media_type_of(name, Inputs::Images).is_some() {
+            folders.add(name);
+        }
+        Ok(())
+    })?;
     let found = recognise(&folders, true).ok().filter(|found| found.classes.len() > 1);
     Ok(found.map(|found| found.patterns))
 }
@@ -161,7 +166,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(file: &Path) -> Result<Self, PlanError> {
+    fn read(file: &Path) -> Result<Self, LayoutError> {
         let mut head = Self { columns: Vec::new(), cells: Vec::new() };
         Tables::new(&BTreeMap::new()).read_plain(file, &mut |_, columns, cells| {
             if head.columns.is_empty() {

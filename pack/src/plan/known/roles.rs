@@ -7,7 +7,7 @@ use gular_bundle::{Axes, FieldName};
 
 use crate::facts::{Doubt, Pattern, WayToRead, split_of};
 use crate::layout::{Labels, LayoutError};
-use crate::plan::{PayloadOptions, PlanError, PlanOptions};
+use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
     Column, DatasetFault, FieldFiles, Inputs, LabelColumn, Other, SourceError, columns,
 };
@@ -29,19 +29,19 @@ const TAKEN: [&str; 4] = ["image", "label", "labels", "data"];
 pub(crate) fn with_roles(
     source: &Path,
     options: &PlanOptions,
-) -> Result<Option<PlanOptions>, PlanError> {
+) -> Result<Option<PlanOptions>, LayoutError> {
     if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
         return Ok(None);
     }
     let Some((columns, others)) = columns(source)? else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
-        return Err(PlanError::setting(&["tile"], text));
+        return Err(LayoutError::setting(&["tile"], text));
     }
     let mut options = PlanOptions { inputs: Inputs::Arrays, ..options.clone() };
     if !matches!(options.payload, PayloadOptions::Encoded) {
         let text = "rows of datasets are stored as they are, as arrays";
-        return Err(PlanError::setting(&["payload"], text));
+        return Err(LayoutError::setting(&["payload"], text));
     }
     let has_splits = columns.iter().any(|of| !of.prefix.is_empty());
     let sets = Sets { columns, others, has_splits };
@@ -66,7 +66,7 @@ pub(crate) fn with_roles(
             let is_known = sets.columns.iter().any(|column| column.name == *name);
             if !is_known {
                 let text = format!("there is no dataset `{name}` with a row for each image");
-                return Err(PlanError::setting(&["label_column"], text));
+                return Err(LayoutError::setting(&["label_column"], text));
             }
             Some(name.clone())
         }
@@ -106,7 +106,7 @@ impl Sets {
         self.names(fits).into_iter().map(str::to_owned).collect()
     }
 
-    fn image(&self, source: &Path) -> Result<Pattern, PlanError> {
+    fn image(&self, source: &Path) -> Result<Pattern, LayoutError> {
         let is_image =
             |column: &Column| column.found.kind.is_image() && !MASKS.contains(&last(&column.name));
         let found = self.names(is_image);
@@ -125,7 +125,7 @@ impl Sets {
                 let text = format!(
                     "has no dataset whose rows have height and width; its datasets of numbers: {all}"
                 );
-                return Err(doubt(text).into());
+                return Err(doubt(text));
             }
             [one] => {
                 let column = self.columns.iter().find(|column| column.name == **one);
@@ -136,7 +136,7 @@ impl Sets {
                     );
                     let way =
                         WayToRead::new("if each of its rows is an image", &[&self.pattern(one)]);
-                    return Err(LayoutError::from(Doubt::new(text, vec![way])).into());
+                    return Err(Doubt::new(text, vec![way]).into());
                 }
                 **one
             }
@@ -145,21 +145,18 @@ impl Sets {
                     "has `{first}` and `{second}`, so its groups seem to be samples, but only datasets whose rows are samples are read: in Python, for each group, `np.save(f\"{{group}}.npy\", file[group][\"{}\"])`",
                     last(first)
                 );
-                return Err(LayoutError::from(Doubt::new(
-                    format!("`{}` {text}", source.display()),
-                    Vec::new(),
-                ))
-                .into());
+                let text = format!("`{}` {text}", source.display());
+                return Err(Doubt::new(text, Vec::new()).into());
             }
             several => {
                 let of_name = |name: &&&str| self.columns.iter().find(|c| c.name == **name);
                 let shown = several.iter().filter_map(of_name).map(described);
                 let all = shown.collect::<Vec<_>>().join(", ");
                 let text = format!("has several datasets that may be the image: {all}");
-                return Err(doubt(text).into());
+                return Err(doubt(text));
             }
         };
-        Ok(Pattern::parse(&self.pattern(name)).map_err(LayoutError::from)?)
+        Ok(Pattern::parse(&self.pattern(name))?)
     }
 
     /// The dataset with the labels; `fields` are those that the user gives.
@@ -168,7 +165,7 @@ impl Sets {
         source: &Path,
         images: &BTreeSet<String>,
         fields: &[FieldFiles],
-    ) -> Result<Option<String>, PlanError> {
+    ) -> Result<Option<String>, LayoutError> {
         let can_be = |column: &Column| has_name_of_labels(&column.name) && can_be_labels(column);
         let found = self.names(|column| can_be(column) && self.is_beside(column, images));
         if found.is_empty() {
@@ -182,7 +179,7 @@ impl Sets {
         };
         let mut apart = self.columns.iter().filter(is_apart);
         if let Some(doubt) = apart.find_map(|column| self.of_other_file(column, images)) {
-            return Err(LayoutError::from(doubt).into());
+            return Err(doubt.into());
         }
         match found.iter().collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
@@ -194,7 +191,7 @@ impl Sets {
                 };
                 let ways = several.iter().map(way).collect();
                 let text = format!("`{}` has several datasets of labels", source.display());
-                Err(LayoutError::from(Doubt::new(text, ways)).into())
+                Err(Doubt::new(text, ways).into())
             }
         }
     }
@@ -216,7 +213,7 @@ impl Sets {
         &self,
         images: &BTreeSet<String>,
         fields: &[FieldFiles],
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), LayoutError> {
         let fail = |file: &Path, name: &str, found: String| {
             let fault = DatasetFault::LabelType { dataset: name.to_owned(), found };
             Err(SourceError::datasets(file, fault).into())
@@ -297,7 +294,7 @@ impl Sets {
         &self,
         images: &BTreeSet<String>,
         label: Option<&str>,
-    ) -> Result<Vec<FieldFiles>, PlanError> {
+    ) -> Result<Vec<FieldFiles>, LayoutError> {
         let of_images = self.columns.iter().filter(|column| images.contains(&column.name));
         let splits: BTreeSet<&str> = of_images.map(|column| column.prefix.as_str()).collect();
         let mut fields: Vec<FieldFiles> = Vec::new();
@@ -314,7 +311,7 @@ impl Sets {
             if fields.iter().any(|known| known.name == field) {
                 continue;
             }
-            let pattern = Pattern::parse(&self.pattern(name)).map_err(LayoutError::from)?;
+            let pattern = Pattern::parse(&self.pattern(name))?;
             fields.push(FieldFiles { name: field, files: None, pattern: Some(pattern) });
         }
         Ok(fields)

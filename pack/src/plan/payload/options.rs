@@ -1,7 +1,8 @@
 //! The options of payloads.
 
-use crate::plan::PlanError;
 use gular_codec::Fit;
+
+use crate::plan::PlanError;
 
 /// How images are stored in the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

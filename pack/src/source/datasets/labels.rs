@@ -59,13 +59,8 @@ impl DatasetRows {
                 Some(Ok(number)) => number,
                 None if classes.is_empty() => *label,
                 _ => {
-                    return Err(RunError::UnknownClass {
-                        path: shown,
-                        class: label.to_string(),
-                        list: "the list of classes".to_owned(),
-                        n: classes.len(),
-                    }
-                    .into());
+                    let (class, n) = (label.to_string(), classes.len());
+                    return Err(RunError::unknown_class(shown, class, n).into());
                 }
             };
         }

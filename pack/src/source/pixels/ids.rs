@@ -107,12 +107,9 @@ impl KnownWords {
                     None if classes.is_empty() => word.parse().ok(),
                     None => None,
                 };
-                *label = number.ok_or_else(|| RunError::UnknownClass {
-                    path: key(name, row),
-                    class: word.clone(),
-                    list: "the list of classes".to_owned(),
-                    n: classes.len(),
-                })?;
+                let unknown =
+                    || RunError::unknown_class(key(name, row), word.clone(), classes.len());
+                *label = number.ok_or_else(unknown)?;
             }
         }
         Ok(classes)

@@ -42,16 +42,18 @@ pub struct PixelColumns {
 /// All rows of a source, found and checked.
 #[derive(Debug)]
 pub(crate) struct PixelRows {
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     pub(super) parts: Vec<Rows>,
-    pub(super) labelled: bool,
+    /// Whether rows have labels.
+    pub(crate) labelled: bool,
     /// Class names in label order.
-    pub(super) classes: Vec<String>,
-    pub(super) columns: PixelColumns,
+    pub(crate) classes: Vec<String>,
+    /// How the rows were read.
+    pub(crate) columns: PixelColumns,
     /// The words or files that say splits.
-    pub(super) split_words: BTreeMap<String, Split>,
+    pub(crate) split_words: BTreeMap<String, Split>,
     /// Files beside those of the dataset: the number of each extension.
-    pub(super) ignored: BTreeMap<String, u64>,
+    pub(crate) ignored: BTreeMap<String, u64>,
 }
 
 /// Rows that follow each other in one file.
@@ -151,38 +153,9 @@ impl PixelRows {
         rows.map(|rows| Self { ignored, ..rows })
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Height, width, channels.
     pub(crate) fn shape(&self) -> [u64; 3] {
         self.columns.shape
-    }
-
-    /// Whether rows have labels.
-    pub(crate) fn labelled(&self) -> bool {
-        self.labelled
-    }
-
-    /// Class names in label order.
-    pub(crate) fn classes(&self) -> &[String] {
-        &self.classes
-    }
-
-    /// Returns how the rows were read.
-    pub(crate) fn columns(&self) -> &PixelColumns {
-        &self.columns
-    }
-
-    /// The words or files that say splits, and the split that each one stands for.
-    pub(crate) fn split_words(&self) -> &BTreeMap<String, Split> {
-        &self.split_words
-    }
-
-    /// Files beside those of the dataset: the number of each extension.
-    pub(crate) fn ignored(&self) -> &BTreeMap<String, u64> {
-        &self.ignored
     }
 
     /// Returns the rows that are left out.
