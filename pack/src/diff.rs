@@ -121,8 +121,8 @@ impl Differing {
 /// Reads indexes, and no value.
 ///
 /// # Errors
-/// Those of [`Bundle::index`]; [`RunError::Io`] where keys are sorted; [`RunError::Cancelled`]; those of
-/// `each`.
+/// Those of [`Bundle::index`]; [`RunError::Io`] where keys are sorted; [`RunError::Cancelled`];
+/// those of `each`.
 pub fn diff(
     from: &Bundle,
     to: &Bundle,

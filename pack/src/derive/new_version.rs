@@ -60,7 +60,7 @@ const OPEN_FILES: usize = 64;
 /// linked.
 ///
 /// # Errors
-/// Those of [`pack`](crate::pack) and [`derive`](super::derive); [`Error::NoSources`] for bundles
+/// Those of [`pack`] and [`derive`](super::derive); [`Error::NoSources`] for bundles
 /// whose images are neither files as they were found nor have digests of them;
 /// [`Error::UnlikeBase`] and [`Error::UnlikeField`] where values that stay would be unlike those
 /// that are packed. The same call resumes an interrupted one.

@@ -5,6 +5,7 @@ pub(crate) fn counted(n: u64, one: &str, more: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { more })
 }
 
+/// Lists names, but not more than twenty.
 pub(crate) fn all(names: &[String]) -> String {
     let named: Vec<String> = names.iter().take(20).cloned().collect();
     some(&named, names.len() as u64)

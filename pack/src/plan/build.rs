@@ -70,8 +70,7 @@ impl<'a> PlanBuilder<'a> {
     /// Makes a builder that sorts in folder `dir` what does not fit in memory.
     ///
     /// # Errors
-    /// [`RunError::Option`] when an option makes no sense; [`RunError::Io`] when a list of keys cannot be
-    /// read.
+    /// [`PlanError::Run`] when an option makes no sense, or a list of keys cannot be read.
     pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, PlanError> {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
@@ -254,7 +253,7 @@ impl<'a> PlanBuilder<'a> {
     /// Adds an image.
     ///
     /// # Errors
-    /// [`RunError::Io`] when the sort cannot write.
+    /// [`PlanError::Run`] when the sort cannot write.
     pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), PlanError> {
         if let Some(Joining { join, .. }) = &mut self.table {
             return Ok(join.image(key.as_str(), bytes)?);
@@ -281,9 +280,8 @@ impl<'a> PlanBuilder<'a> {
     /// `classes` are the class names in label order; `layout` says what paths mean.
     ///
     /// # Errors
-    /// [`PlanError::CaseCollision`], [`RunError::UnknownClass`], [`PlanError::MixedDepth`], [`PlanError::Layout`],
-    /// [`RunError::Io`]; [`RunError::Option`] when paths and fractions both say the split;
-    /// [`RunError::Cancelled`].
+    /// [`PlanError::CaseCollision`], [`PlanError::MixedDepth`], [`PlanError::Layout`]; [`RunError`]
+    /// where a class is not in the list, what is sorted cannot be written, or the caller stops it.
     pub fn finish(
         self,
         path: &Path,

@@ -113,6 +113,11 @@ impl PlanOptions {
         }
     }
 
+    /// Whether the caller leaves open which files are images, and which are their fields.
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.images.is_empty() && self.fields.is_empty() && self.inputs == Inputs::Images
+    }
+
     /// The fractions as text.
     pub(crate) fn fractions_text(&self) -> String {
         let of = |(split, fraction): &(Split, f64)| format!("{split}={fraction}");

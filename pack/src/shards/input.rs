@@ -6,7 +6,6 @@ use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
-use super::stack;
 use crate::facts::{
     ArrayValues, BadInput, Fault, Grid, PixelBudget, Pixels, Spares, array, becomes_png,
     is_jpeg_2000_name, stem_and_extension,
@@ -15,7 +14,7 @@ use crate::layout::stored;
 use crate::plan::{
     Align, CheckImages, Extra, PayloadRecipe, Plan, PlanOptions, Record, Stack, TileOptions, tiles,
 };
-use crate::shards::{Maker, OfImage, ReadFiles, Scenes, StackWindow, Value, Wanted, Window};
+use crate::shards::{Maker, OfImage, ReadFiles, Scenes, StackWindow, Value, Wanted, Window, stack};
 use crate::source::{Inputs, Source, array_start, media_type_of, read_file};
 
 /// Memory of larger files is not kept: every thread keeps that of one.
@@ -62,17 +61,13 @@ impl StoredValue {
 /// Reads and checks inputs; one per thread.
 pub(crate) struct InputReader<'a> {
     plan: &'a Plan,
-    check: CheckImages,
-    inputs: Inputs,
-    source_digests: bool,
+    options: &'a PlanOptions,
     limits: Limits,
-    pages: Pages,
     decoder: Decoder,
     maker: Maker<'a>,
     files: ReadFiles<'a>,
     /// Whether images are compared with their files by their locations on the Earth.
     compares_places: bool,
-    tile: Option<TileOptions>,
     scenes: Scenes,
     pixels: &'a PixelBudget,
     /// Memory of the last file, for the next: the system maps and clears new memory.
@@ -84,26 +79,21 @@ impl<'a> InputReader<'a> {
     /// `pixels` allows.
     pub(crate) fn new(
         plan: &'a Plan,
-        options: &PlanOptions,
+        options: &'a PlanOptions,
         spares: &'a Spares,
         pixels: &'a PixelBudget,
     ) -> Self {
-        let PlanOptions { check, inputs, max_pixels, tile, source_digests, pages, align, .. } =
-            *options;
+        let PlanOptions { max_pixels, pages, align, .. } = *options;
         let limits = Limits { max_pixels };
         let files = ReadFiles::new(&plan.files, pages);
         Self {
             plan,
-            check,
-            inputs,
-            source_digests,
+            options,
             limits,
-            pages,
             decoder: Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() }),
             maker: Maker { recipe: &plan.recipe, spares, statistics: false, pages },
             compares_places: align != Align::Ignore && !files.is_empty(),
             files,
-            tile,
             scenes: Scenes::new(max_pixels, pages),
             pixels,
             file: Vec::new(),
@@ -226,7 +216,7 @@ impl<'a> InputReader<'a> {
         let memory = mem::take(&mut self.file);
         let file = read_file(source, record.key.as_str(), record.bytes, memory)?;
         let mut file = self.as_picture(file)?;
-        let _held = match self.inputs {
+        let _held = match self.options.inputs {
             Inputs::Arrays => {
                 let numbers = array::numbers_at_once(&file, &self.limits)?;
                 numbers.map(|numbers| self.pixels.take(numbers))
@@ -235,7 +225,7 @@ impl<'a> InputReader<'a> {
         };
         let flaw = self.check(&file)?;
         let image = self.of_file(&file)?;
-        let source = self.source_digests.then(|| Digest::of(&file));
+        let source = self.options.source_digests.then(|| Digest::of(&file));
         let (media_type, misnamed) = self.recognised(record, &file);
         let made = self.maker.make(&mut file, &mut self.decoder)?;
         let mut value = Value { source, media_type, misnamed, ..made };
@@ -250,21 +240,22 @@ impl<'a> InputReader<'a> {
 
     /// A picture of a format that is not stored as it is, as PNG; all other files as they are.
     fn as_picture(&self, file: Vec<u8>) -> Result<Vec<u8>, Fault> {
-        let further = gular_codec::Further::sniff(&file).filter(|_| self.inputs == Inputs::Images);
+        let further =
+            gular_codec::Further::sniff(&file).filter(|_| self.options.inputs == Inputs::Images);
         let Some(further) = further else { return Ok(file) };
         let (width, height) = further.size(&file, &self.limits)?;
         let _held = self.pixels.take(u64::from(width) * u64::from(height));
-        Ok(further.to_png(&file, &self.limits, self.pages == Pages::First)?)
+        Ok(further.to_png(&file, &self.limits, self.options.pages == Pages::First)?)
     }
 
     /// Returns the facts about an image that the files beside it need.
     fn of_file(&self, bytes: &[u8]) -> Result<OfImage, Fault> {
-        let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
+        let size = match self.options.inputs == Inputs::Images && self.files.compares_sizes() {
             true => Some(read_header(bytes, &self.limits)?.upright_size()),
             false => self.plan.recipe.size(),
         };
-        let grid = match self.compares_places && self.inputs == Inputs::Arrays {
-            true => array::geo(bytes, &self.limits, self.pages)?.map(|geo| Grid::of(&geo)),
+        let grid = match self.compares_places && self.options.inputs == Inputs::Arrays {
+            true => array::geo(bytes, &self.limits, self.options.pages)?.map(|geo| Grid::of(&geo)),
             false => None,
         };
         Ok(OfImage { size, grid, ..OfImage::default() })
@@ -277,7 +268,7 @@ impl<'a> InputReader<'a> {
         record: &Record,
         extra: Option<&Extra>,
     ) -> Result<Option<(Value, OfImage)>, Fault> {
-        match (self.tile, extra) {
+        match (self.options.tile, extra) {
             (tile, Some(Extra::Stack(stack))) => {
                 self.stacked(source, record, stack, tile.as_ref()).map(Some)
             }
@@ -341,7 +332,7 @@ impl<'a> InputReader<'a> {
         let key = record.key.as_str();
         let Some((scene, corner)) = tiles::parse(key) else {
             // A scene that could not be read when the plan was made.
-            array_start(source, key, record.bytes, &self.limits, self.pages)?;
+            array_start(source, key, record.bytes, &self.limits, self.options.pages)?;
             let reason = "it could not be read when the run began".to_owned();
             return Err(Fault::new(reason, Some("run again")));
         };
@@ -354,8 +345,9 @@ impl<'a> InputReader<'a> {
 
     /// Whether inputs are decoded, to be checked or to be stored otherwise.
     fn decodes(&self) -> bool {
-        let checks = matches!(self.check, CheckImages::Full | CheckImages::Strict);
-        self.inputs == Inputs::Images && (checks || self.plan.recipe.payload() != Payload::Encoded)
+        let checks = matches!(self.options.check, CheckImages::Full | CheckImages::Strict);
+        self.options.inputs == Inputs::Images
+            && (checks || self.plan.recipe.payload() != Payload::Encoded)
     }
 
     /// Waits until a picture may be decoded.
@@ -367,10 +359,10 @@ impl<'a> InputReader<'a> {
     /// What a file is by its first bytes, if it is stored as it is, and in words if its name says
     /// something else.
     fn recognised(&self, record: &Record, bytes: &[u8]) -> (Option<&'static str>, Option<String>) {
-        if self.inputs != Inputs::Images {
+        if self.options.inputs != Inputs::Images {
             return (None, None);
         }
-        let named = media_type_of(record.key.as_str(), self.inputs);
+        let named = media_type_of(record.key.as_str(), self.options.inputs);
         let found = Format::sniff(bytes).map(Format::media_type);
         let misnamed = found.zip(named).filter(|(found, named)| found != named);
         let misnamed = misnamed.map(|(found, named)| {
@@ -382,16 +374,20 @@ impl<'a> InputReader<'a> {
 
     /// Returns what is wrong with an input that can still be packed.
     fn check(&mut self, bytes: &[u8]) -> Result<Option<String>, Fault> {
-        if self.check == CheckImages::None || self.inputs != Inputs::Images {
+        if self.options.check == CheckImages::None || self.options.inputs != Inputs::Images {
             return Ok(None);
         }
         read_header(bytes, &self.limits)?;
-        match self.check {
+        match self.options.check {
             CheckImages::None | CheckImages::Header => {}
             CheckImages::Full => drop(self.decoder.check(bytes)?),
             CheckImages::Strict => drop(self.decoder.validate(bytes)?),
         }
-        Ok(self.decoder.flaw().filter(|_| self.check == CheckImages::Full).map(ToString::to_string))
+        Ok(self
+            .decoder
+            .flaw()
+            .filter(|_| self.options.check == CheckImages::Full)
+            .map(ToString::to_string))
     }
 }
 

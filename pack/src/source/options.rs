@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use gular_bundle::FieldName;
 
-use super::SourceError;
 use crate::facts::Pattern;
-use crate::source::ArchiveLimits;
+use crate::source::{ArchiveLimits, SourceError};
 
 /// What decides how a source is opened and read, of the options of a plan.
 #[derive(Debug, Clone, Copy)]

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use gular_bundle::media_type_of_extension;
 use gular_codec::Format;
 
-use super::Inputs;
 use crate::facts::{formats, stem_and_extension};
-use crate::source::SourceError;
+use crate::source::{Inputs, SourceError};
 
 /// The media type that a key's extension stands for; `None` when such files are not inputs.
 pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {

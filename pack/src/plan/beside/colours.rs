@@ -44,8 +44,8 @@ impl MaskColours {
     /// classes are counted from 0.
     ///
     /// # Errors
-    /// [`RunError::Io`] if the file cannot be read, [`RunError::Setting`] for a line that is not a colour,
-    /// and for a colour that occurs twice.
+    /// [`PlanError::Run`] if the file cannot be read, a line is not a colour, or a colour occurs
+    /// twice.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         let io = |e| PlanError::io("read", path, e);
         let len = fs::metadata(path).map_err(io)?.len();

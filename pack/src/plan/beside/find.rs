@@ -132,50 +132,40 @@ impl<'a> Beside<'a> {
         temp: &Path,
         cancel: &AtomicBool,
     ) -> Result<Self, PlanError> {
+        let limits = Limits { max_pixels: options.max_pixels };
         let open = |of: &FieldFiles| {
             let path = of.files.as_deref().unwrap_or(images.path());
             let source = Source::open(path, &options.source(), Some(temp), cancel)?;
-            let name = &of.name;
-            let stems = Stems::list(&source, of, layout)?;
-            let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
-            let name = name.clone();
             let arrays = options.inputs == Inputs::Arrays;
-            let axes = options.axes.get(&name).cloned();
+            let is_mask = is_mask(&of.name);
             let is_resized = match options.payload {
                 PayloadOptions::Encoded => false,
                 PayloadOptions::Reencoded(reencode) => reencode.max_side.is_some(),
                 PayloadOptions::Raw(_) => true,
             };
-            let apart = match options.inputs {
-                Inputs::Bytes => Some("and no images are packed"),
-                _ => is_resized.then_some("which is not resized with its image"),
-            };
             // Masks in colours are compared, as other files are.
-            let of_classes = is_mask(&name) && options.mask_colours.is_none();
-            let resample = arrays && of_classes && options.align == Align::Resample;
-            let colours = options.mask_colours.clone().filter(|_| is_mask(&name));
-            let tile = options.tile.map(|tile| tile.size);
-            let limits = Limits { max_pixels: options.max_pixels };
-            let (pages, last, seen) = (options.pages, None, Seen::default());
+            let of_classes = is_mask && options.mask_colours.is_none();
             Ok(Finding {
-                name,
+                name: of.name.clone(),
+                stems: Stems::list(&source, of, layout)?,
                 source,
-                stems,
-                pixels,
+                pixels: is_mask && matches!(options.payload, PayloadOptions::Raw(_)),
                 arrays,
-                axes,
-                apart,
-                resample,
-                colours,
-                tile,
+                axes: options.axes.get(&of.name).cloned(),
+                apart: match options.inputs {
+                    Inputs::Bytes => Some("and no images are packed"),
+                    _ => is_resized.then_some("which is not resized with its image"),
+                },
+                resample: arrays && of_classes && options.align == Align::Resample,
+                colours: options.mask_colours.clone().filter(|_| is_mask),
+                tile: options.tile.map(|tile| tile.size),
                 limits,
-                pages,
-                last,
-                seen,
+                pages: options.pages,
+                last: None,
+                seen: Seen::default(),
             })
         };
         let fields: Result<_, PlanError> = options.fields.iter().map(open).collect();
-        let limits = Limits { max_pixels: options.max_pixels };
         Ok(Self { fields: fields?, images: Some(images), limits })
     }
 

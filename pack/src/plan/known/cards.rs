@@ -18,11 +18,8 @@ pub(crate) fn of_known(
     source: &Path,
     options: &PlanOptions,
 ) -> Result<Option<PlanOptions>, LayoutError> {
-    let is_open = options.images.is_empty()
-        && matches!(options.labels, Labels::Path | Labels::None)
-        && options.fields.is_empty()
-        && options.inputs == Inputs::Images;
-    if !is_open || options.dataset.is_some() {
+    let is_by_path = matches!(options.labels, Labels::Path | Labels::None);
+    if !options.says_nothing() || !is_by_path || options.dataset.is_some() {
         return Ok(None);
     }
     let own = datasets().map_err(RunError::Option)?;
@@ -30,20 +27,12 @@ pub(crate) fn of_known(
         return card.options_of_pixels(options).map(Some);
     }
     let Some(files) = Files::of(source, options)? else { return Ok(None) };
-    for card in options.cards.iter().chain(&own) {
-        if options.labels == Labels::None && card.has_labels() {
-            continue;
-        }
-        for prefix in files.prefixes() {
-            if card.pixels.is_some() {
-                continue;
-            }
-            if card.has.iter().all(|path| files.has(&format!("{prefix}{path}"))) {
-                return card.options(source, &prefix, options).map(Some);
-            }
-        }
-    }
-    Ok(None)
+    let is_open = |card: &&Card| {
+        card.pixels.is_none() && !(options.labels == Labels::None && card.has_labels())
+    };
+    let mut cards = options.cards.iter().chain(&own).filter(is_open);
+    let found = cards.find_map(|card| Some((card, files.prefix_of(card)?)));
+    found.map(|(card, prefix)| card.options(source, &prefix, options)).transpose()
 }
 
 /// The known dataset of rows of pixels that `source` is.
@@ -65,13 +54,7 @@ fn of_pixels<'c>(
         let has = |path: &String| members.iter().any(|name| Path::new(name).ends_with(path));
         return Ok(tables.find(|card| card.has.iter().all(has)));
     };
-    let prefixes = files.prefixes();
-    let has = |card: &Card| {
-        let all =
-            |prefix: &String| card.has.iter().all(|path| files.has(&format!("{prefix}{path}")));
-        prefixes.iter().any(all)
-    };
-    Ok(tables.find(|card| has(card)))
+    Ok(tables.find(|card| files.prefix_of(card).is_some()))
 }
 
 /// What a source has, as far as cards ask.
@@ -123,6 +106,13 @@ impl<'a> Files<'a> {
                 })
             }
         }
+    }
+
+    /// Where a dataset begins, if all files by which it is recognised are there.
+    fn prefix_of(&self, card: &Card) -> Option<String> {
+        let has =
+            |prefix: &String| card.has.iter().all(|path| self.has(&format!("{prefix}{path}")));
+        self.prefixes().into_iter().find(has)
     }
 
     /// The places where the dataset may begin: the source, and the one folder in it, and so on.

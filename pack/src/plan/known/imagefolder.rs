@@ -33,11 +33,7 @@ pub(crate) fn of_imagefolder(
     source: &Path,
     options: &PlanOptions,
 ) -> Result<Option<PlanOptions>, LayoutError> {
-    let is_open = options.images.is_empty()
-        && options.labels == Labels::Path
-        && options.fields.is_empty()
-        && options.inputs == Inputs::Images;
-    if !is_open || !source.is_dir() {
+    if !options.says_nothing() || options.labels != Labels::Path || !source.is_dir() {
         return Ok(None);
     }
     let files = tables_in(source);
