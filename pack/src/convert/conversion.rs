@@ -214,8 +214,8 @@ pub(crate) fn each_shard(
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     match ended {
         Err(Error::Run(RunError::Cancelled)) => {
-            Err(ShardError::Unfinished { path: out.shown(), done: done.len(), total: n_shards }
-                .into())
+            let (path, done) = (out.shown(), done.len());
+            Err(ShardError::Unfinished { path, done, total: n_shards }.into())
         }
         Err(error) => Err(error),
         Ok(()) => Ok(done),

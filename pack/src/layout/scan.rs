@@ -101,57 +101,52 @@ pub(crate) fn scan<E: From<LayoutError> + From<SourceError>>(
             walk.scan.doubts.extend(rows.doubts());
         }
     }
-    walk.bad.into_result().map_err(LayoutError::from)?;
-    let Walk { mut scan, meaning, .. } = walk;
-    let unmatched = scan.unmatched.n > 0;
+    let Walk { scan, meaning, bad, .. } = walk;
+    bad.into_result().map_err(LayoutError::from)?;
+    Ok(understood(path.display().to_string(), options, meaning, scan)?)
+}
+
+/// Decides what the paths mean, now that all are known, and whether there is anything to pack.
+fn understood(
+    path: String,
+    options: &LayoutOptions<'_>,
+    meaning: Meaning,
+    mut scan: Scan,
+) -> Result<Scan, LayoutError> {
     if options.inputs == Inputs::Images && options.images.is_empty() && scan.files > 0 {
-        let arrays = formats::arrays(&scan.ignored);
-        if arrays >= 2 * scan.files {
-            let path = path.display().to_string();
-            return Err(LayoutError::MostlyArrays { path, arrays, pictures: scan.files }.into());
+        let (arrays, pictures) = (formats::arrays(&scan.ignored), scan.files);
+        if arrays >= 2 * pictures {
+            return Err(LayoutError::MostlyArrays { path, arrays, pictures });
         }
     }
     meaning.finish(options, &mut scan)?;
-    if unmatched && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
-        let patterns: Vec<String> =
-            options.images.iter().map(|pattern| format!("`{pattern}`")).collect();
-        return Err(LayoutError::Unmatched {
-            n: scan.unmatched.n,
-            images: scan.unmatched.to_string(),
-            patterns: patterns.join(", "),
-            one: patterns.len() == 1,
-        }
-        .into());
+    let n = scan.unmatched.n;
+    if n > 0 && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
+        let patterns = options.images.iter().map(|pattern| format!("`{pattern}`"));
+        let (images, one) = (scan.unmatched.to_string(), options.images.len() == 1);
+        let patterns = patterns.collect::<Vec<_>>().join(", ");
+        return Err(LayoutError::Unmatched { n, images, patterns, one });
     }
-    if scan.files == 0 {
-        let ignored: Vec<String> = scan.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
-        let ignored = if ignored.is_empty() {
-            String::new()
-        } else {
-            format!("; other files: {}", ignored.join(", "))
-        };
-        let format = scan.left_out.format(&scan.ignored);
-        let others = formats::others(&scan.ignored);
-        if let Some(format) = format.filter(|_| others != OtherFiles::Arrays) {
-            let path = path.display().to_string();
-            return Err(SourceError::Outside { path, is_file: false, ignored, format }.into());
-        }
-        let what = match options.inputs {
-            Inputs::Images => "JPEG, PNG, WebP, BMP, GIF or Netpbm image",
-            Inputs::Arrays => "NumPy array, TIFF or JPEG 2000 file",
-            Inputs::Bytes => "file",
-            Inputs::Pixels { .. } => "row of pixels",
-        };
-        return Err(LayoutError::NoImages {
-            what,
-            path: path.display().to_string(),
-            ignored,
-            others,
-            left_out: Vec::new(),
-        }
-        .into());
+    if scan.files > 0 {
+        return Ok(scan);
     }
-    Ok(scan)
+    let ignored: Vec<String> = scan.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
+    let ignored = match ignored.as_slice() {
+        [] => String::new(),
+        all => format!("; other files: {}", all.join(", ")),
+    };
+    let format = scan.left_out.format(&scan.ignored);
+    let others = formats::others(&scan.ignored);
+    if let Some(format) = format.filter(|_| others != OtherFiles::Arrays) {
+        return Err(SourceError::Outside { path, is_file: false, ignored, format }.into());
+    }
+    let what = match options.inputs {
+        Inputs::Images => "JPEG, PNG, WebP, BMP, GIF or Netpbm image",
+        Inputs::Arrays => "NumPy array, TIFF or JPEG 2000 file",
+        Inputs::Bytes => "file",
+        Inputs::Pixels { .. } => "row of pixels",
+    };
+    Err(LayoutError::NoImages { what, path, ignored, others, left_out: Vec::new() })
 }
 
 /// What paths mean: by the user's patterns, or by what all of them together look like.

@@ -128,8 +128,8 @@ pub fn merge(
 
 fn open(dir: &Path) -> Result<Found, Error> {
     let wrong = |reason: &str| {
-        Err(ShardError::BadPart { path: dir.display().to_string(), reason: reason.to_owned() }
-            .into())
+        let (path, reason) = (dir.display().to_string(), reason.to_owned());
+        Err(ShardError::BadPart { path, reason }.into())
     };
     if dir.join(STATE_DIR).symlink_metadata().is_ok() {
         return wrong("its run was interrupted");
