@@ -612,6 +612,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::Resample => {
             "bring all bands to the pixels of the finest with `--align resample` (bilinear), or name the bands that have one size, such as `{band:B02|B03|B04}`"
         }
+        Remedy::NameClasses => {
+            "name the property of the polygons that is their class, and the numbers of classes that are names: `--mask-class 'kind:road=1,building=2'`; without it, all polygons have class 1"
+        }
         Remedy::NameColours => {
             "if the colours are classes, give a table of them, `name,r,g,b`, with `--mask-colours FILE`; otherwise save masks as PNG with one channel or with a palette, as TIFF, or as .npy"
         }

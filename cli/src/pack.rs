@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
     Align, ArchiveLimits, BandNames, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy,
-    Inputs, MaskColours, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part, Pattern,
-    PayloadOptions, PlanOptions, Progress, TileOptions, Unlabelled,
+    Inputs, MaskClass, MaskColours, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part,
+    Pattern, PayloadOptions, PlanOptions, Progress, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -185,6 +185,19 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) mask_colours: Option<PathBuf>,
+    /// The property of polygons that is their class: `class`, or `kind:road=1,building=2`
+    ///
+    /// For masks that are GeoJSON files. The values of the property are numbers from 0 to 254, or
+    /// names whose numbers are given. Without it all polygons have class 1. Pixels in no polygon
+    /// have class 0.
+    #[arg(
+        long,
+        value_name = "PROPERTY",
+        requires = "mask",
+        help_heading = "Fields and masks",
+        hide_short_help = true
+    )]
+    pub(crate) mask_class: Option<String>,
     /// Another field, with files as for --mask: `caption={key}.txt`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
@@ -694,6 +707,12 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             .mask_colours
             .as_deref()
             .map(MaskColours::read)
+            .transpose()
+            .map_err(gular_pack::Error::from)?,
+        mask_class: args
+            .mask_class
+            .as_deref()
+            .map(MaskClass::parse)
             .transpose()
             .map_err(gular_pack::Error::from)?,
         pad_dates: args.pad_dates,

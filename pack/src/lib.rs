@@ -55,9 +55,9 @@ pub use packing::{
     pack,
 };
 pub use plan::{
-    Align, BandNames, CheckImages, Fit, FractionsBy, Group, MaskColours, PackOrder, PayloadOptions,
-    Plan, PlanBuilder, PlanError, PlanOptions, PlanShard, RawOptions, ReencodeOptions, StoredDepth,
-    TileOptions, parse_plan_line,
+    Align, BandNames, CheckImages, Fit, FractionsBy, Group, MaskClass, MaskColours, PackOrder,
+    PayloadOptions, Plan, PlanBuilder, PlanError, PlanOptions, PlanShard, RawOptions,
+    ReencodeOptions, StoredDepth, TileOptions, parse_plan_line,
 };
 pub use shards::{FEW_FILES, PART_NAME, Part, SKIPPED_NAME, STATE_DIR, ShardError};
 pub use source::{

@@ -50,6 +50,8 @@ pub enum Remedy {
     Resample,
     /// It would be accepted as a mask if the classes of its colours were given.
     NameColours,
+    /// It would be accepted if the numbers of the classes of polygons were given.
+    NameClasses,
     /// Leaving the names of bands out of account would accept it.
     IgnoreBandNames,
 }

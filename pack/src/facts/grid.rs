@@ -56,6 +56,19 @@ impl Grid {
         Ok(Some([x0, right.0 - x0, down.0 - x0, y0, right.1 - y0, down.1 - y0]))
     }
 
+    /// The transform from coordinates in `crs` to columns and rows; `None` if it has no location.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(crate) fn pixels_of(&self, crs: &str) -> Result<Option<[f64; 6]>, String> {
+        if let Some(own) = self.crs.as_deref().filter(|own| essence(own) != essence(crs)) {
+            let (own, crs) = both_shown(own, crs);
+            return Err(format!("its coordinates are in {crs}, but its image is in {own}"));
+        }
+        let coordinates = Some([0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+        Self { crs: None, transform: coordinates }.to_file(self)
+    }
+
     /// Says how a file differs from its image, which has this grid and `size` = (columns, rows);
     /// `None` if it does not, or if one of them has no location.
     pub(crate) fn difference(&self, file: &Self, size: (u32, u32)) -> Option<String> {

@@ -522,6 +522,9 @@ fn template(plan: &Plan, options: &PlanOptions, layout: &Layout, fields: Vec<Fie
             made.insert("group".to_owned(), text(group.name()));
         }
     }
+    if let Some(class) = &options.mask_class {
+        made.insert("mask_class".to_owned(), text(&class.note()));
+    }
     if let Some(colours) = &options.mask_colours {
         made.insert("mask_colours".to_owned(), text(&colours.note()));
     }

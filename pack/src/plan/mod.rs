@@ -33,8 +33,8 @@ pub(crate) mod stack;
 pub(crate) mod tiles;
 mod write;
 
-pub use beside::MaskColours;
-pub(crate) use beside::{Beside, FilesOf, Make, other_size, unlike};
+pub(crate) use beside::{Beside, FilesOf, Make, Polygons, other_size, unlike};
+pub use beside::{MaskClass, MaskColours};
 pub use build::PlanBuilder;
 pub(crate) use build::check_cancel;
 pub(crate) use check::{check_fractions, check_options};

@@ -8,7 +8,7 @@ use gular_codec::tiff::Pages;
 
 use crate::facts::{BAND, DATE, Pattern};
 use crate::layout::{Card, Labels, LayoutOptions, Unlabelled};
-use crate::plan::{MaskColours, PayloadOptions};
+use crate::plan::{MaskClass, MaskColours, PayloadOptions};
 use crate::source::{ArchiveLimits, Classes, FieldFiles, Inputs, OnBadInput, SourceOptions};
 
 /// All options that decide what a bundle contains.
@@ -62,6 +62,8 @@ pub struct PlanOptions {
     pub fields: Vec<FieldFiles>,
     /// The classes of masks whose pixels are colours.
     pub mask_colours: Option<MaskColours>,
+    /// The property that is the class of masks that are polygons; all are class 1 if there is none.
+    pub mask_class: Option<MaskClass>,
     /// Whether the indexes contain the digest of the file that each image was made from. A new
     /// version of the bundle is compared with these digests.
     pub source_digests: bool,
@@ -198,6 +200,7 @@ impl Default for PlanOptions {
             band_names: BandNames::default(),
             fields: Vec::new(),
             mask_colours: None,
+            mask_class: None,
             source_digests: false,
             check: CheckImages::Header,
             on_error: OnBadInput::Fail,

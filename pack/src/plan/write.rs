@@ -12,7 +12,7 @@ use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use super::joining::FromTable;
 use crate::facts::{BadInput, Sorted};
 use crate::layout::hot_classes;
-use crate::plan::{FilesOf, MaskColours, PayloadRecipe, PlanError, PlanOptions};
+use crate::plan::{FilesOf, MaskClass, MaskColours, PayloadRecipe, PlanError, PlanOptions};
 
 /// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
 #[derive(serde::Serialize)]
@@ -27,6 +27,8 @@ struct Header<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     images: Vec<&'a str>,
     labelled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mask_class: Option<&'a MaskClass>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mask_colours: Option<&'a MaskColours>,
     max_pixels: u64,
@@ -108,6 +110,7 @@ pub(super) fn write(
         fields: &fields,
         images,
         labelled,
+        mask_class: options.mask_class.as_ref(),
         mask_colours: options.mask_colours.as_ref(),
         max_pixels: options.max_pixels,
         media_types,

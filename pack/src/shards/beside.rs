@@ -1,12 +1,15 @@
 //! Makes the value of a file.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use gular_bundle::{Axes, Dtype};
 use gular_codec::tiff::{Geo, Pages};
-use gular_codec::{Decoder, Rect, fit_nearest, holds_values, read_header};
+use gular_codec::{Decoder, Rect, encode_png, fit_nearest, holds_values, read_header};
 use serde_json::Value;
 
 use crate::facts::{Fault, Grid, Remedy, array, nearest};
-use crate::plan::{FilesOf, Make, other_size, unlike};
+use crate::plan::{FilesOf, Make, Polygons, other_size, unlike};
 use crate::shards::{Scenes, StoredValue, Wanted};
 use crate::source::read_file;
 
@@ -14,11 +17,13 @@ use crate::source::read_file;
 pub(crate) struct ReadFiles<'a> {
     fields: &'a [FilesOf],
     pages: Pages,
+    /// The last file of polygons, which many tiles of a scene share.
+    polygons: RefCell<Option<(String, Arc<Polygons>)>>,
 }
 
 impl<'a> ReadFiles<'a> {
     pub(crate) fn new(fields: &'a [FilesOf], pages: Pages) -> Self {
-        Self { fields, pages }
+        Self { fields, pages, polygons: RefCell::default() }
     }
 
     /// Whether there is a field.
@@ -61,7 +66,7 @@ impl<'a> ReadFiles<'a> {
     ) -> Result<bool, Fault> {
         for (file, stored) in self.files(planned).zip(stored) {
             let value = match file.of.make {
-                Make::Bytes | Make::Mask | Make::Picture { .. } if file.of.colours.is_none() => {
+                Make::Bytes | Make::Mask | Make::Picture { .. } if file.of.is_stored_as_is() => {
                     if !stored.has_len(file.bytes) {
                         return Ok(false);
                     }
@@ -81,6 +86,7 @@ impl<'a> ReadFiles<'a> {
             of,
             number,
             pages: self.pages,
+            last: &self.polygons,
             bytes: planned.get(0).and_then(Value::as_u64).unwrap_or(0),
             path: planned.get(1).and_then(Value::as_str).unwrap_or_default(),
         })
@@ -93,6 +99,7 @@ struct PlannedFile<'a> {
     /// The file's number in its field, from 1.
     number: usize,
     pages: Pages,
+    last: &'a RefCell<Option<(String, Arc<Polygons>)>>,
     bytes: u64,
     path: &'a str,
 }
@@ -113,7 +120,10 @@ impl PlannedFile<'_> {
         decoder: &mut Decoder,
         scenes: &mut Scenes,
     ) -> Result<Vec<u8>, Fault> {
-        let Self { of, number, bytes, path, pages } = *self;
+        let Self { of, number, bytes, path, pages, .. } = *self;
+        if of.polygons.is_some() {
+            return self.polygons(image, decoder);
+        }
         if let Make::Resampled { dtype, tile: Some(side) } = of.make {
             let (source, corner) = (&of.source, image.corner);
             let (min_valid, beyond) = (0.0, 0xff);
@@ -146,6 +156,27 @@ impl PlannedFile<'_> {
             return colours.classes(&window.values, window.valid.as_deref(), side as usize);
         }
         Ok(window.values)
+    }
+}
+
+impl PlannedFile<'_> {
+    /// The mask of a file of polygons.
+    fn polygons(&self, image: &OfImage, decoder: &mut Decoder) -> Result<Vec<u8>, Fault> {
+        let no_size = || Fault::new("the size of its image is not known".to_owned(), None);
+        let (of, whole) = (self.of, image.size.ok_or_else(no_size)?);
+        let class = of.polygons.as_ref().and_then(Option::as_ref);
+        let last = self.last.borrow().clone().filter(|(path, _)| path == self.path);
+        let polygons = match last {
+            Some((_, polygons)) => polygons,
+            None => Arc::new(Polygons::parse(&self.read()?, class)?),
+        };
+        *self.last.borrow_mut() = Some((self.path.to_owned(), Arc::clone(&polygons)));
+        let grid = image.grid.as_ref();
+        if let Make::Window { side, .. } = of.make {
+            return polygons.mask(grid, whole, image.corner, (side, side));
+        }
+        let mask = polygons.mask(grid, whole, (0, 0), whole)?;
+        of.value(encode_png(&mask, whole.0, whole.1)?, image, decoder, self.pages)
     }
 }
 

@@ -11,6 +11,7 @@ use gular_codec::{DecodeOptions, Decoder, Limits};
 use serde_json::Value;
 
 use super::colours::MaskColours;
+use super::polygons::{MaskClass, Polygons, is_geojson_name};
 use crate::facts::{
     BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, stem_and_extension,
 };
@@ -52,6 +53,8 @@ struct Finding {
     resample: bool,
     /// The classes of a mask whose pixels are colours.
     colours: Option<MaskColours>,
+    /// The property of polygons that is their class.
+    class: Option<MaskClass>,
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
@@ -72,6 +75,8 @@ struct Seen {
     array: Option<(Dtype, Vec<u64>, String)>,
     /// The first file that is not an array.
     file: Option<String>,
+    /// The first file of polygons.
+    polygons: Option<String>,
     /// The axes of the values, if they are known.
     axes: Option<Axes>,
     /// The first file whose values are on the pixels of its image.
@@ -98,6 +103,8 @@ pub(crate) struct FilesOf {
     pub(crate) make: Make,
     /// The classes of a mask whose pixels are colours.
     pub(crate) colours: Option<MaskColours>,
+    /// Whether the files are polygons, with the property that is their class.
+    pub(crate) polygons: Option<Option<MaskClass>>,
     /// A file that has the size of its image, where those of all files are compared.
     pub(crate) like: Option<String>,
     /// The number of files that belong to no image.
@@ -121,6 +128,13 @@ pub(crate) enum Make {
     Resampled { dtype: Dtype, tile: Option<u32> },
     /// A mask of the shape that its image is brought to.
     Fitted { dtype: Dtype, to: (u32, u32), fit: Fit },
+}
+
+impl FilesOf {
+    /// Whether files that are stored as bytes are those that were found.
+    pub(crate) fn is_stored_as_is(&self) -> bool {
+        self.colours.is_none() && self.polygons.is_none()
+    }
 }
 
 impl<'a> Beside<'a> {
@@ -158,6 +172,7 @@ impl<'a> Beside<'a> {
                 },
                 resample: arrays && of_classes && options.align == Align::Resample,
                 colours: options.mask_colours.clone().filter(|_| is_mask),
+                class: options.mask_class.clone().filter(|_| is_mask),
                 tile: options.tile.map(|tile| tile.size),
                 limits,
                 pages: options.pages,
@@ -293,6 +308,11 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
         let text = "a table of colours was given, but no masks".to_owned();
         return fail(&["mask_colours", "mask"], text);
     }
+    if options.mask_class.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
+        let text =
+            "the property of polygons that is their class was given, but no masks".to_owned();
+        return fail(&["mask_class", "mask"], text);
+    }
     for (i, FieldFiles { name, pattern, .. }) in options.fields.iter().enumerate() {
         let name = name.as_str();
         let of_axis = |axis: &&&str| pattern.as_ref().is_some_and(|of| of.has(axis));
@@ -370,6 +390,14 @@ impl Finding {
         let name = &self.name.clone();
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
+        if is_mask(name) && is_geojson_name(&extension) {
+            return self.polygons((key, path), *bytes);
+        }
+        if let Some(other) = &self.seen.polygons {
+            let reason =
+                format!("its `{name}`, `{path}`, is not GeoJSON, but that of `{other}` is");
+            return fault(reason, Some("use files of one kind for a field"));
+        }
         let is_array = match extension.as_str() {
             "npy" => true,
             _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
@@ -474,6 +502,34 @@ impl Finding {
         }
         self.seen.file.get_or_insert_with(|| key.to_owned());
         self.seen.media_types.insert(media_type);
+        Ok(())
+    }
+
+    /// Records a file of polygons.
+    fn polygons(&mut self, (key, path): (&str, &str), bytes: u64) -> Result<(), Fault> {
+        Polygons::check_len(bytes)?;
+        let array = self.seen.array.as_ref().map(|(.., first)| first);
+        let others = array.or(self.seen.file.as_ref()).filter(|_| self.seen.polygons.is_none());
+        let (name, fault) = (&self.name, |reason, hint| Err(Fault::new(reason, Some(hint))));
+        if let Some(other) = others {
+            let reason =
+                format!("its `{name}`, `{path}`, is GeoJSON, but that of `{other}` is not");
+            return fault(reason, "use files of one kind for a field");
+        }
+        if self.colours.is_some() {
+            let reason = format!("its `{name}`, `{path}`, is GeoJSON, which has no colours");
+            return fault(reason, "leave out the table of colours");
+        }
+        self.seen.polygons.get_or_insert_with(|| key.to_owned());
+        match self.tile {
+            Some(side) => {
+                let shape = vec![side.into(), side.into()];
+                self.seen.array.get_or_insert_with(|| (Dtype::U8, shape, key.to_owned()));
+            }
+            None => {
+                self.seen.media_types.insert("image/png");
+            }
+        }
         Ok(())
     }
 
@@ -642,7 +698,9 @@ impl Finding {
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
-        let Self { name, source, stems, seen, tile, resample, colours, .. } = self;
+        let Self { name, source, stems, seen, tile, resample, colours, class, .. } = self;
+        let polygons = seen.polygons.is_some().then_some(class);
+        let resample = resample && polygons.is_none();
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
         let on_image = seen.on_image.is_some();
@@ -683,7 +741,7 @@ impl Finding {
                 (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
             }
         };
-        FilesOf { field, source, make, colours, like: seen.on_image, unused }
+        FilesOf { field, source, make, colours, polygons, like: seen.on_image, unused }
     }
 }
 

@@ -11,6 +11,9 @@
 
 mod colours;
 mod find;
+mod polygons;
 
 pub use colours::MaskColours;
 pub(crate) use find::{Beside, FilesOf, Make, check, other_size, unlike};
+pub use polygons::MaskClass;
+pub(crate) use polygons::Polygons;
