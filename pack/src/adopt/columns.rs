@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::{Axes, Column, Dtype, Field, FieldName, Survey, Values};
 
 use crate::error::Error;
-use crate::facts::RunError;
+use crate::facts::{RunError, setting};
 use crate::plan::{PlanError, array_axes};
 
 /// Names that columns of images go by, best first.
@@ -177,7 +177,7 @@ pub(crate) struct Roles {
 pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
     let there = |name: &String| match found.kind(name) {
         Some(_) => Ok(name.clone()),
-        None => Err(Error::setting(
+        None => Err(setting::<Error>(
             &["image_column", "label_column", "key_column"],
             format!("there is no column `{name}`; the columns are {}", found.names()),
         )),
@@ -208,7 +208,7 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         }
     };
     if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&StoredKind::Texts)) {
-        return Err(Error::setting(
+        return Err(setting(
             &["key_column"],
             format!("the column `{name}` does not hold text, which keys need"),
         ));
@@ -259,7 +259,7 @@ fn guess_image(found: &Found) -> Result<String, Error> {
         fitting.next().filter(|_| fitting.next().is_none()).map(|(name, _)| name.clone())
     };
     named.map(str::to_owned).or_else(only).ok_or_else(|| {
-        Error::setting(
+        setting(
             &["image_column"],
             format!("it is not clear which column holds the images: there are {}", found.names()),
         )
@@ -280,14 +280,14 @@ impl Roles {
                 Field { axes, ..Field::fixed(FieldName::image(), *dtype, shape.clone()) }
             }
             _ => {
-                return Err(Error::setting(
+                return Err(setting(
                     &["image_column"],
                     format!("the column `{column}` does not hold images"),
                 ));
             }
         };
         if !found.everywhere(column) {
-            return Err(Error::setting(
+            return Err(setting(
                 &["image_column"],
                 format!("some files do not have the column `{column}`"),
             ));
@@ -415,7 +415,7 @@ impl Roles {
 
     /// Checks that axes were given only for arrays.
     fn check_axes(&self, wanted: &Wanted) -> Result<(), Error> {
-        let fail = |text: String| Err(Error::setting(&["axes"], text));
+        let fail = |text: String| Err(setting(&["axes"], text));
         for (name, axes) in &wanted.axes {
             let field = self.fields.iter().map(|(field, ..)| field).find(|of| of.name == *name);
             match field {

@@ -24,7 +24,7 @@ use crate::adopt::{
 };
 use crate::convert::each_shard;
 use crate::error::Error;
-use crate::facts::{RunError, Sorter};
+use crate::facts::{RunError, Sorter, setting};
 use crate::packing::{Progress, Resampling};
 use crate::shards::{Done, OutDir, finished_bundle};
 use crate::source::OnBadInput;
@@ -296,7 +296,7 @@ impl Adopt<'_> {
         }
         if self.options.split == AdoptSplit::Folder && !by_folder {
             let text = "the keys do not say the splits: expected every key to begin with the folder `train`, `val` or `test`";
-            return Err(Error::setting(&["as_split"], text));
+            return Err(setting(&["as_split"], text));
         }
         if folders {
             roles.classes = if by_folder { below } else { first }.into_iter().collect();
@@ -335,7 +335,7 @@ impl Adopt<'_> {
             let text = format!(
                 "unknown labels cannot become class {class}: there are only {n} classes, counted from 0"
             );
-            return Err(Error::setting(&["unknown_labels"], text));
+            return Err(setting(&["unknown_labels"], text));
         }
         for number in 0..self.sources.len() {
             self.check_cancel()?;
@@ -365,10 +365,7 @@ impl Adopt<'_> {
             _ => {}
         }
         if parts.is_empty() {
-            return Err(Error::setting(
-                &["unknown_labels"],
-                "no sample is left: every label is unknown",
-            ));
+            return Err(setting(&["unknown_labels"], "no sample is left: every label is unknown"));
         }
         Ok(unknown)
     }
@@ -664,7 +661,7 @@ impl Adopt<'_> {
             match Index::accept(entry.index.name.as_str(), bytes, None, manifest, entry) {
                 Ok(_) => {}
                 Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
-                    return Err(Error::setting(
+                    return Err(setting(
                         &["label_column"],
                         format!(
                             "there are labels such as {label}, but the files have only {n_classes} class names"

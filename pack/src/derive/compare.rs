@@ -16,7 +16,7 @@ use gular_bundle::{Bundle, BundlePath, FieldIdx, Row, ShardIdx, Split};
 use gular_files::parallel;
 
 use crate::error::Error;
-use crate::facts::{PixelBudget, RunError, Sorted, Sorter, Spares};
+use crate::facts::{PixelBudget, RunError, Sorted, Sorter, Spares, setting};
 use crate::packing::{PackOptions, Progress};
 use crate::plan::{Plan, Record, check_cancel, tiles};
 use crate::shards::{InputReader, Likeness, StoredSample, StoredValue};
@@ -266,7 +266,7 @@ impl Tally<'_> {
         if let (Some(of_base), Splits::Options, true) =
             (moved, self.comparison.splits, likeness != Likeness::Empty)
         {
-            return Err(Error::setting(
+            return Err(setting(
                 &["fractions", "seed"],
                 format!(
                     "`{key}` is in split `{of_base}` of the base and would be in `{split}`: give the same fractions and seed as for the base"

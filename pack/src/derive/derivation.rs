@@ -18,7 +18,7 @@ use super::relabel::{NewLabels, Relabelled};
 use super::views::{self, NewLine};
 use super::{equal_keys, limit};
 use crate::error::Error;
-use crate::facts::BadInput;
+use crate::facts::{BadInput, setting};
 use crate::packing::Progress;
 use crate::plan::check_fractions;
 use crate::shards::{OutDir, finished_bundle};
@@ -125,7 +125,7 @@ pub(super) fn derive_from(
 }
 
 fn check(bases: &[PathBuf], options: &DeriveOptions) -> Result<(), Error> {
-    let fail = |names, text: &str| Err(Error::setting(names, text));
+    let fail = |names, text: &str| Err(setting(names, text));
     if bases.is_empty() {
         return fail(&[], "no bundle was given");
     }

@@ -8,7 +8,7 @@ use gular_bundle::{Bundle, Dtype, Field, MadeValue, Manifest, Payload, Row, Shar
 use super::bases::joined_field;
 use super::compare::Splits;
 use crate::error::Error;
-use crate::facts::Pattern;
+use crate::facts::{Pattern, setting};
 use crate::layout::{Labels, Layout, Table, TableOptions};
 use crate::packing::{PackOptions, fields};
 use crate::plan::{
@@ -22,7 +22,7 @@ use crate::source::{Classes, Inputs};
 pub(super) fn check(base: &Bundle, options: &mut PackOptions) -> Result<(), Error> {
     check_options(&options.plan)?;
     let manifest = base.manifest();
-    let fail = |names, text: &str| Err(Error::setting(names, text));
+    let fail = |names, text: &str| Err(setting(names, text));
     if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
         return fail(
             &["base"],

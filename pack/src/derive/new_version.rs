@@ -22,7 +22,7 @@ use super::derive_report::DeriveReport;
 use super::like_base;
 use super::options::{DeriveOptions, Unlisted};
 use crate::error::Error;
-use crate::facts::BadInput;
+use crate::facts::{BadInput, setting};
 use crate::layout::{Labels, LayoutError, TableOptions, Unlabelled, Unpacked};
 use crate::packing::{PackOptions, PackReport, Progress, make_plan, open_source, pack, with_known};
 use crate::shards::{SKIPPED_NAME, ShardError, finished_bundle};
@@ -192,7 +192,7 @@ pub fn pack_onto(
         Unlabelled::Keep => {
             let text =
                 "a new version of a bundle cannot keep images without a row: pack all images again";
-            return Err(Error::setting(&["unlabelled"], text));
+            return Err(setting(&["unlabelled"], text));
         }
         Unlabelled::Fail => Unlisted::Fail,
         Unlabelled::Skip => Unlisted::Skip,

@@ -8,7 +8,7 @@ use super::bases::{Bases, Line};
 use super::choose::Taken;
 use super::options::{DeriveOptions, Unlisted};
 use crate::error::Error;
-use crate::facts::Names;
+use crate::facts::{Names, setting};
 use crate::layout::{FieldColumns, Join, Joined, Said, Table, TableOptions};
 use crate::plan::PlanError;
 
@@ -62,11 +62,11 @@ impl NewLabels {
         let found = Table::open(&options, None)?;
         if found.several() {
             let text = "the table has several classes for one sample, which need a field of their own: pack the images again with this table";
-            return Err(Error::setting(&["labels"], text));
+            return Err(setting(&["labels"], text));
         }
         if found.is_of_boxes() && !found.labelled() {
             let text = "the table has boxes, which need fields of their own: pack the images again with this table";
-            return Err(Error::setting(&["labels"], text));
+            return Err(setting(&["labels"], text));
         }
         if !found.labelled() {
             return Ok(Self { table: found });
@@ -76,12 +76,12 @@ impl NewLabels {
                 "a table of labels cannot change the values of the field `{}`: pack the images again with this table",
                 field.name
             );
-            return Err(Error::setting(&["labels"], text));
+            return Err(setting(&["labels"], text));
         }
         let was_labelled = bases.fields.iter().any(Field::is_label);
         if was_labelled && bases.classes.is_empty() && found.by_name() {
             let text = "the bundle's labels are numbers without class names, but the table has names: write numbers into the table";
-            return Err(Error::setting(&["labels"], text));
+            return Err(setting(&["labels"], text));
         }
         if !was_labelled {
             bases.fields.push(Field::label());

@@ -35,7 +35,7 @@ pub(crate) use pattern::{BAND, DATE, EXT, KEY, LABEL, SPLIT, literal};
 pub use pattern::{Pattern, PatternError, PatternFault, TwoReadings, Values};
 pub(crate) use pixel_budget::{PixelBudget, Pixels};
 pub use run_error::RunError;
-pub(crate) use run_error::room_error;
+pub(crate) use run_error::{room_error, setting};
 pub(crate) use sort::{Sorted, Sorter};
 pub(crate) use spares::Spares;
 pub use split_words::split_of;

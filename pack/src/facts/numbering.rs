@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::facts::RunError;
+use crate::facts::{RunError, setting};
 
 /// Most class names; columns with more different values are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
@@ -37,7 +37,7 @@ impl Numbering {
         let Words { words, most } = words;
         let too_many = || {
             let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
-            RunError::setting(&["label_column"], text)
+            setting(&["label_column"], text)
         };
         let mut numbers = HashMap::new();
         let classes = match (given, most) {

@@ -59,11 +59,6 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Settings that make no sense, or not together.
-    pub(crate) fn setting(names: &'static [&'static str], text: impl Into<String>) -> Self {
-        Self::Setting { names, text: text.into() }
-    }
-
     /// A class that the list of `n` classes does not have.
     pub(crate) fn unknown_class(path: String, class: String, n: usize) -> Self {
         Self::UnknownClass { path, class, list: "the list of classes".to_owned(), n }
@@ -90,20 +85,19 @@ impl From<gular_files::Error> for RunError {
     }
 }
 
+/// Returns the error of settings that make no sense, or not together.
+pub(crate) fn setting<E: From<RunError>>(
+    names: &'static [&'static str],
+    text: impl Into<String>,
+) -> E {
+    RunError::Setting { names, text: text.into() }.into()
+}
+
 /// Gives the error of a room what all have: those of a run, and those of lower rooms. Each is
 /// wrapped once, whatever rooms it came through.
 macro_rules! room_error {
     ($error:ident $(, $lower:ident as $wrapped:ident($($through:ident),*))*) => {
         impl $error {
-            /// Settings that make no sense, or not together.
-            #[allow(dead_code, reason = "not every room has settings of its own")]
-            pub(crate) fn setting(
-                names: &'static [&'static str],
-                text: impl Into<String>,
-            ) -> Self {
-                Self::Run($crate::facts::RunError::setting(names, text))
-            }
-
             pub(crate) fn io(
                 action: &'static str,
                 path: impl AsRef<std::path::Path>,

@@ -1,6 +1,6 @@
 //! The files of a field, found by what they have in common with their images.
 
-use crate::facts::{Pattern, stem_and_extension};
+use crate::facts::{Pattern, setting, stem_and_extension};
 use crate::layout::{Layout, LayoutError, Placed};
 use crate::source::{FieldFiles, Source};
 
@@ -45,7 +45,7 @@ impl Stems {
             Some(pattern) => Form::Parts(pattern.clone(), layout.shared(pattern)?),
         };
         let mut stems = Self { files: Vec::new(), endings: Vec::new(), form };
-        source.files(&mut |path, bytes| {
+        source.files::<LayoutError>(&mut |path, bytes| {
             let Some((common, ending)) = stems.form.divide(path)? else { return Ok(()) };
             let at = stems.endings.iter().position(|e| *e == ending);
             let at = at.unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl Stems {
             });
             if stems.endings.len() > MOST_ENDINGS {
                 let (name, shown) = (&field.name, source.path().display());
-                return Err(LayoutError::setting(&["field"], format!(
+                return Err(setting(&["field"], format!(
                     "the files for field `{name}` in `{shown}` differ in more than {MOST_ENDINGS} ways from the paths of images, such as `{path}`"
                 )));
             }

@@ -10,7 +10,7 @@ use gular_files::TEMP_PREFIX;
 
 use crate::facts::{
     BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
-    formats, named, split_like, split_of, split_within, stem_and_extension,
+    formats, named, setting, split_like, split_of, split_within, stem_and_extension,
 };
 use crate::layout::{
     BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, TablesBeside,
@@ -165,7 +165,7 @@ impl Meaning {
             Inputs::Arrays => Layout::of_arrays(options.images.to_vec())?,
             _ => Layout::new(options.images.to_vec())?,
         };
-        let fail = |text: &str| Err(LayoutError::setting(&["images", "labels"], text));
+        let fail = |text: &str| Err(setting(&["images", "labels"], text));
         if layout.has_splits() && takes_splits(options) {
             return fail("splits can come from paths or from a column, not from both");
         }
@@ -428,7 +428,7 @@ fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, Layout
                     "the files for field `{}` are in the same folder as the images: give a pattern of their paths that tells them apart",
                     field.name
                 );
-                return Err(LayoutError::setting(&["mask", "field"], text));
+                return Err(setting(&["mask", "field"], text));
             }
             Some(pattern) if below.is_empty() => others.patterns.push(pattern.clone()),
             _ => others.folders.push(format!("{below}/")),

@@ -13,7 +13,7 @@ use gular_files::{parallel, persist, temp_in};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::facts::{BadInputs, RunError};
+use crate::facts::{BadInputs, RunError, setting};
 use crate::packing::{Progress, check_apart};
 use crate::shards::{
     Gathered, OutDir, PART_NAME, PartFile, STATE_DIR, ShardError, finished_bundle,
@@ -85,7 +85,7 @@ pub fn merge(
     }
     let found = in_order(found)?;
     let Some(first) = found.first() else {
-        return Err(Error::setting(&["merge"], "no part was given"));
+        return Err(setting(&["merge"], "no part was given"));
     };
     let template = first.file.template(&first.dir)?;
     let files = files(&found)?;

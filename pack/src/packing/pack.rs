@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 
 use super::{PackReport, Resampling};
 use crate::error::Error;
-use crate::facts::{PixelBudget, RunError};
+use crate::facts::{PixelBudget, RunError, setting};
 use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
 use crate::plan::{
     Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
@@ -321,7 +321,7 @@ pub(crate) fn make_plan(
                 "splits can come from the source or from fractions, not from both; the source has {}",
                 words.join(", ")
             );
-            return Err(Error::setting(&["fractions"], text));
+            return Err(setting(&["fractions"], text));
         }
         table_classes = Some(rows.classes.clone());
         builder.labelled = rows.labelled;
@@ -334,7 +334,7 @@ pub(crate) fn make_plan(
         (Source::Folder(_) | Source::Archive(_), Labels::Column(_)) => {
             let text =
                 "a column of labels can only be given for a table of pixels, or a file of datasets";
-            return Err(Error::setting(&["label_column", "labels"], text));
+            return Err(setting(&["label_column", "labels"], text));
         }
         _ => {}
     }
@@ -375,7 +375,7 @@ pub(crate) fn make_plan(
         && !builder.has_table_labels()
     {
         let text = "some patterns name the class, and no table has it for the other images";
-        return Err(Error::setting(&["images", "labels"], text));
+        return Err(setting(&["images", "labels"], text));
     }
     let classes = match table_classes {
         Some(mut of_table) if found.layout.has_labels() && builder.has_table_labels() => {

@@ -21,7 +21,7 @@ use super::record::SortRecord;
 use super::write::{Content, write};
 use crate::facts::{
     BadInput, BadInputs, Doubt, Fault, KeyList, Names, Remedy, RunError, Sorter, Start, counted,
-    is_jpeg_2000_name,
+    is_jpeg_2000_name, setting,
 };
 use crate::layout::{Join, Labels, Layout, LayoutError, Table, Unlabelled};
 use crate::plan::{
@@ -199,7 +199,7 @@ impl<'a> PlanBuilder<'a> {
                     let text = format!(
                         "`{other}` has {n} dates, and `{key}` has {other_n}: name dates that all samples have, such as `{{date:2020|2021}}`, or fill up the shorter series"
                     );
-                    return Err(PlanError::setting(&["pad_dates", "images"], text));
+                    return Err(setting(&["pad_dates", "images"], text));
                 }
             }
             self.depths.add_array(&self.options, &start, key);
@@ -230,7 +230,7 @@ impl<'a> PlanBuilder<'a> {
     ) -> Result<(), PlanError> {
         if start.geo.is_none() || is_jpeg_2000_name(key.as_str()) {
             let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
-            return Err(PlanError::setting(&["tile"], text));
+            return Err(setting(&["tile"], text));
         }
         let [ref dates @ .., height, width, bands] = *start.shape.as_slice() else {
             return self.push(key, read.bytes());
@@ -241,7 +241,7 @@ impl<'a> PlanBuilder<'a> {
         let size = (side(width), side(height));
         tiles::corners(size, tile).map_err(|n| {
             let side = tile.size;
-            PlanError::setting(&["tile"], format!(
+            setting::<PlanError>(&["tile"], format!(
                 "`{key}` would be cut into {n} tiles of {side} pixels, more than one file may have"
             ))
         })?;
@@ -351,7 +351,7 @@ impl<'a> PlanBuilder<'a> {
                     let text = format!(
                         "`{file}` has the class `{class}` by its path, and another one by the table"
                     );
-                    return Err(PlanError::setting(&["images", "labels"], text));
+                    return Err(setting(&["images", "labels"], text));
                 }
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
@@ -493,11 +493,11 @@ fn of_resized(images: &Names) -> Option<Doubt> {
 
 /// Checks that there is something to group by.
 fn check_group(options: &PlanOptions, layout: &Layout) -> Result<(), PlanError> {
-    let fail = |text: String| Err(PlanError::setting(&["group"], text));
+    let fail = |text: String| Err(setting(&["group"], text));
     let is_cut = options.tile.is_some_and(|tile| tile.block.is_some());
     if is_cut && (options.group.is_some() || layout.has("group")) {
         let text = "scenes are divided by blocks, and a group would keep them together";
-        return Err(PlanError::setting(&["block", "group"], text));
+        return Err(setting(&["block", "group"], text));
     }
     match &options.group {
         Some(_) if options.fractions.is_empty() => {

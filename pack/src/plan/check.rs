@@ -3,6 +3,7 @@
 use gular_bundle::{Field, Payload, Split};
 use gular_codec::Fit;
 
+use crate::facts::setting;
 use crate::layout::{BOXES, Labels};
 use crate::plan::{PayloadRecipe, PlanError, PlanOptions, TileOptions};
 use crate::source::Inputs;
@@ -14,7 +15,7 @@ const LEAST_MEMORY: usize = 1 << 20;
 pub(crate) fn check_options(options: &PlanOptions) -> Result<(), PlanError> {
     options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
-        return Err(PlanError::setting(
+        return Err(setting(
             &["shard_bytes"],
             format!("the shard size is {} bytes, expected at least 1 MiB", options.shard_bytes),
         ));
@@ -33,33 +34,33 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), PlanError> {
             }
             false => "a column of labels can only be given for a table of pixels",
         };
-        return Err(PlanError::setting(&["label_column", "labels"], text));
+        return Err(setting(&["label_column", "labels"], text));
     }
     if of_rows && !options.fields.is_empty() {
         let text = "rows of pixels cannot have files beside them, such as masks";
-        return Err(PlanError::setting(&["mask", "field"], text));
+        return Err(setting(&["mask", "field"], text));
     }
     if options.source_digests && options.manifest_payload() == Payload::Encoded {
         let text = "digests of source files need not be stored here: the files are stored unchanged, so the bundle has their digests already";
-        return Err(PlanError::setting(&["source_digests"], text));
+        return Err(setting(&["source_digests"], text));
     }
     if options.source_digests && (of_rows || options.joins_files() || options.tile.is_some()) {
         let text = "digests of source files cannot be stored for tiles, tables of pixels, and bands or dates in files of their own: their samples are not single files";
-        return Err(PlanError::setting(&["source_digests"], text));
+        return Err(setting(&["source_digests"], text));
     }
     if options.labels == Labels::None && options.classes.is_some() {
         let text = "a list of classes was given, but labels are turned off";
-        return Err(PlanError::setting(&["classes", "labels"], text));
+        return Err(setting(&["classes", "labels"], text));
     }
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
         && !options.fractions.is_empty()
     {
         let text = "splits can come from a column or from fractions, not from both";
-        return Err(PlanError::setting(&["split_column", "fractions"], text));
+        return Err(setting(&["split_column", "fractions"], text));
     }
     if options.memory_bytes < LEAST_MEMORY {
-        return Err(PlanError::setting(
+        return Err(setting(
             &["memory_bytes"],
             format!("the memory to use is {} bytes, expected at least 1 MiB", options.memory_bytes),
         ));
@@ -72,7 +73,7 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), PlanErro
     let sum: f64 = fractions.iter().map(|(_, f)| f).sum();
     let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
     if !fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
-        return Err(PlanError::setting(
+        return Err(setting(
             &["fractions"],
             format!("the fractions of the splits sum to {sum}, expected 1"),
         ));
@@ -82,7 +83,7 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), PlanErro
 
 fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), PlanError> {
     let TileOptions { size, overlap, min_valid, block } = tile;
-    let fail = |names, text: String| Err(PlanError::setting(names, text));
+    let fail = |names, text: String| Err(setting(names, text));
     // 256 MiB with one byte per pixel; the first scene tells how large tiles with more bytes are.
     if !(1..=16_384).contains(&size) || overlap >= size {
         return fail(
@@ -119,7 +120,7 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), PlanError>
 pub(super) fn check_boxes(fields: &[Field], recipe: &PayloadRecipe) -> Result<(), PlanError> {
     let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
     match recipe {
-        PayloadRecipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(PlanError::setting(
+        PayloadRecipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(setting(
             &["fit", "payload"],
             "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged",
         )),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Split;
 
 use super::order::hash;
-use crate::facts::{Sorted, Sorter};
+use crate::facts::{Sorted, Sorter, setting};
 use crate::plan::PlanError;
 
 /// Most groups, since they are kept in memory.
@@ -60,7 +60,7 @@ impl Waiting {
                 let text = format!(
                     "there are more than {MOST_GROUPS} groups, too many to divide exactly; divide them by hash"
                 );
-                return Err(PlanError::setting(&["fractions_by"], text));
+                return Err(setting(&["fractions_by"], text));
             }
         }
         let class = (sample.label as u64) ^ (1 << 63);

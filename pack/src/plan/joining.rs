@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use gular_bundle::Field;
 
 use super::record::SortRecord;
-use crate::facts::{Doubt, Names, counted};
+use crate::facts::{Doubt, Names, counted, setting};
 use crate::layout::{Join, Joined, Layout, Said, StoredSplit, Table, TableColumns, Unlabelled};
 use crate::plan::{PlanError, PlanOptions};
 
@@ -121,7 +121,7 @@ impl FromTable {
                     "a pattern and a table both have a field `{}`: rename the part of the pattern",
                     field.name
                 );
-                return Err(PlanError::setting(&["images"], text));
+                return Err(setting(&["images"], text));
             }
             self.fields.push(field);
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gular_bundle::FieldName;
 
-use crate::facts::Pattern;
+use crate::facts::{Pattern, setting};
 use crate::source::{ArchiveLimits, SourceError};
 
 /// What decides how a source is opened and read, of the options of a plan.
@@ -101,7 +101,7 @@ pub(crate) fn listed_classes(given: Option<&Classes>) -> Result<Option<Vec<Strin
     let mut sorted = classes.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(SourceError::setting(
+        return Err(setting(
             &["classes"],
             format!("`{}` lists class `{}` twice", path.display(), pair[0]),
         ));

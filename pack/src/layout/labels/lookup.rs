@@ -22,7 +22,7 @@ use super::join::{plain, without_extension};
 use super::list;
 use super::rows::{Each, Tables, fault};
 use super::table::TableOptions;
-use crate::facts::Names;
+use crate::facts::{Names, setting};
 use crate::layout::LayoutError;
 use crate::source::find_key;
 
@@ -114,7 +114,7 @@ pub(super) fn take(
     heads.sort_by_key(|head| !of_boxes(head));
     let Some((first, others)) = heads.split_first() else {
         let text = "no list has `{path}`, which names the images";
-        return Err(LayoutError::setting(&["labels"], text));
+        return Err(setting(&["labels"], text));
     };
     if !lookups.is_empty() && !first.columns.iter().any(|column| column == list::ID) {
         let reason = format!("it has no `{{{}}}`, by which other lists are joined", list::ID);

@@ -15,7 +15,7 @@ use super::indicators::{Indicators, are_classes, may_be_classes};
 use super::lookup::{self, JoinedTables, Lookup};
 use super::rows::{Tables, fault};
 use super::values::planned;
-use crate::facts::{Doubt, Pattern, RunError};
+use crate::facts::{Doubt, Pattern, RunError, setting};
 use crate::facts::{MOST_CLASSES, Numbering, Words};
 use crate::layout::{LayoutError, alike};
 use crate::source::{LabelColumn, SourceError, all_labels, find_key, find_label, is_of_splits};
@@ -257,14 +257,14 @@ impl Table {
             let text = format!(
                 "a part of the paths names classes, so the column `{column}` must name one class for each of the other images, and it has numbers or several classes"
             );
-            return Err(LayoutError::setting(&["images", "label_column"], text));
+            return Err(setting(&["images", "label_column"], text));
         }
         if let Some(field) = self.fields.first() {
             let text = format!(
                 "images whose class is in their path have no row, and so no value of the field `{}`",
                 field.name
             );
-            return Err(LayoutError::setting(&["columns"], text));
+            return Err(setting(&["columns"], text));
         }
         self.numbers = classes.iter().cloned().zip(0..).collect();
         self.classes = classes.to_vec();
@@ -289,7 +289,7 @@ impl Table {
             let text = format!(
                 "images without a row would have no split, since the column `{split}` sets the splits"
             );
-            return Err(LayoutError::setting(&["unlabelled", "split_column"], text));
+            return Err(setting(&["unlabelled", "split_column"], text));
         }
         let mut values = Vec::with_capacity(self.fields.len());
         if self.several() {
@@ -302,7 +302,7 @@ impl Table {
             };
             let value = planned(&empty, kind).ok_or_else(|| {
                 let text = format!("images without a row have no value of column `{name}`, which becomes a field of integers or of fixed length");
-                LayoutError::setting(&["unlabelled", "columns"], text)
+                setting::<LayoutError>(&["unlabelled", "columns"], text)
             })?;
             values.push(value);
         }
@@ -381,7 +381,7 @@ impl Table {
         (self.classes, self.numbers) = (numbering.classes, numbering.numbers);
         if self.several() && self.classes.is_empty() {
             let text = format!("no row has a class in column `{column}`");
-            return Err(LayoutError::setting(&["label_column", "label_separator"], text));
+            return Err(setting(&["label_column", "label_separator"], text));
         }
         Ok(())
     }
@@ -393,7 +393,7 @@ impl Table {
         words: &BTreeSet<String>,
         by_number: bool,
     ) -> Result<(), LayoutError> {
-        let fail = |text| Err(LayoutError::setting(&["label_column", "label_separator"], text));
+        let fail = |text| Err(setting(&["label_column", "label_separator"], text));
         if by_number && words.contains("-1") {
             if words.iter().all(|word| matches!(word.as_str(), "-1" | "1")) {
                 return fail(format!(
@@ -746,7 +746,7 @@ impl Survey {
 
     fn bad_label(&self, name: &str, reason: &str) -> LayoutError {
         let text = format!("column `{name}` of `{}` cannot be the labels: {reason}", self.shown);
-        LayoutError::setting(&["label_column"], text)
+        setting(&["label_column"], text)
     }
 
     /// Fields of all further columns, or of those named.
@@ -803,7 +803,7 @@ impl Survey {
                 (Err(reason), FieldColumns::All) => table.left_out.push((column.clone(), reason)),
                 (Err(reason), FieldColumns::Named(_)) => {
                     let text = format!("column `{column}` cannot be a field: {reason}");
-                    return Err(LayoutError::setting(&["columns"], text));
+                    return Err(setting(&["columns"], text));
                 }
             }
         }

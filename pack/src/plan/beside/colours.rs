@@ -15,7 +15,7 @@ use gular_codec::tiff::Pages;
 use gular_codec::{Decoder, Format, encode_png};
 use serde::Serialize;
 
-use crate::facts::{Fault, array};
+use crate::facts::{Fault, array, setting};
 use crate::plan::PlanError;
 
 /// The value of pixels beyond a scene, which no class has.
@@ -51,7 +51,7 @@ impl MaskColours {
         let len = fs::metadata(path).map_err(io)?.len();
         let fail = |text: String| {
             let text = format!("`{}` is not a table of colours: {text}", path.display());
-            PlanError::setting(&["mask_colours"], text)
+            setting(&["mask_colours"], text)
         };
         if len > MOST_BYTES {
             return Err(fail(format!("it has {len} bytes")));

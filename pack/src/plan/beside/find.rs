@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::colours::MaskColours;
 use super::polygons::{MaskClass, Polygons, is_geojson_name};
 use crate::facts::{
-    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, stem_and_extension,
+    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, setting, stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
 use crate::plan::{Align, Fit, PayloadOptions, PayloadRecipe, PlanError, PlanOptions};
@@ -267,7 +267,7 @@ fn is_mask(name: &FieldName) -> bool {
 
 /// Checks that axes are given only where they can be read in another way.
 fn check_axes(options: &PlanOptions) -> Result<(), PlanError> {
-    let fail = |text: String| Err(PlanError::setting(&["axes"], text));
+    let fail = |text: String| Err(setting(&["axes"], text));
     for (name, axes) in &options.axes {
         if *name == FieldName::image() {
             match (options.inputs, axes) {
@@ -302,7 +302,7 @@ fn check_axes(options: &PlanOptions) -> Result<(), PlanError> {
 
 /// Checks that the fields of files go with the other options.
 pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
-    let fail = |names, text: String| Err(PlanError::setting(names, text));
+    let fail = |names, text: String| Err(setting(names, text));
     check_axes(options)?;
     if options.mask_colours.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
         let text = "a table of colours was given, but no masks".to_owned();

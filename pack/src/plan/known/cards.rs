@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gular_bundle::FieldName;
 
-use crate::facts::{Pattern, RunError, literal};
+use crate::facts::{Pattern, RunError, literal, setting};
 use crate::layout::{Card, Labels, LayoutError, TableOptions, Unlabelled, datasets};
 use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
@@ -161,7 +161,7 @@ impl Card {
                 "the images of this dataset ({}) are pixels already, and are stored unchanged",
                 self.title
             );
-            return Err(LayoutError::setting(&["payload"], text));
+            return Err(setting(&["payload"], text));
         }
         let column = self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named);
         Ok(PlanOptions {

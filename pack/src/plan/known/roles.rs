@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gular_bundle::{Axes, FieldName};
 
-use crate::facts::{Doubt, Pattern, WayToRead, split_of};
+use crate::facts::{Doubt, Pattern, WayToRead, setting, split_of};
 use crate::layout::{Labels, LayoutError};
 use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
@@ -36,12 +36,12 @@ pub(crate) fn with_roles(
     let Some((columns, others)) = columns(source)? else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
-        return Err(LayoutError::setting(&["tile"], text));
+        return Err(setting(&["tile"], text));
     }
     let mut options = PlanOptions { inputs: Inputs::Arrays, ..options.clone() };
     if !matches!(options.payload, PayloadOptions::Encoded) {
         let text = "rows of datasets are stored as they are, as arrays";
-        return Err(LayoutError::setting(&["payload"], text));
+        return Err(setting(&["payload"], text));
     }
     let has_splits = columns.iter().any(|of| !of.prefix.is_empty());
     let sets = Sets { columns, others, has_splits };
@@ -66,7 +66,7 @@ pub(crate) fn with_roles(
             let is_known = sets.columns.iter().any(|column| column.name == *name);
             if !is_known {
                 let text = format!("there is no dataset `{name}` with a row for each image");
-                return Err(LayoutError::setting(&["label_column"], text));
+                return Err(setting(&["label_column"], text));
             }
             Some(name.clone())
         }

@@ -2,6 +2,7 @@
 
 use gular_codec::Fit;
 
+use crate::facts::setting;
 use crate::plan::PlanError;
 
 /// How images are stored in the bundle.
@@ -76,8 +77,7 @@ impl StoredDepth {
 impl PayloadOptions {
     /// Refuses values that make no sense.
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        let fail =
-            |name: &'static [&'static str], text: String| Err(PlanError::setting(name, text));
+        let fail = |name: &'static [&'static str], text: String| Err(setting(name, text));
         match *self {
             Self::Encoded => Ok(()),
             Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => fail(

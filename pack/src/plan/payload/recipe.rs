@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::depth::Common;
 use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
-use crate::facts::{BAND, DATE, MOST_BYTES};
+use crate::facts::{BAND, DATE, MOST_BYTES, setting};
 use crate::plan::{Align, BandNames, PlanError, PlanOptions};
 use crate::source::{Inputs, Source, picture_start};
 
@@ -112,7 +112,7 @@ impl PayloadRecipe {
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
                 if bytes.is_none_or(|n| n > MOST_BYTES) {
-                    return Err(PlanError::setting(
+                    return Err(setting(
                         &["tile"],
                         format!(
                             "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::BundlePath;
 
 use super::{Stack, StackFile};
-use crate::facts::{BAND, DATE, EXT, Fault, Sorter, Values};
+use crate::facts::{BAND, DATE, EXT, Fault, Sorter, Values, setting};
 use crate::layout::{Labels, Layout, natural};
 use crate::plan::{PlanError, PlanOptions, check_cancel, folded};
 use crate::source::Inputs;
@@ -60,7 +60,7 @@ impl StackFiles {
         options: &PlanOptions,
         memory: usize,
     ) -> Result<Option<Self>, PlanError> {
-        let fail = |text: &str| Err(PlanError::setting(&["images", "inputs"], text));
+        let fail = |text: &str| Err(setting(&["images", "inputs"], text));
         let has = |name: &str| options.images.iter().any(|pattern| pattern.has(name));
         if options.inputs != Inputs::Arrays {
             return match has(BAND) && options.inputs == Inputs::Images {
@@ -79,14 +79,14 @@ impl StackFiles {
             && !table.has_no_labels()
         {
             let text = "labels can come from paths or from a table, not from both, if a sample has several files";
-            return Err(PlanError::setting(&["images", "labels"], text));
+            return Err(setting(&["images", "labels"], text));
         }
         let ordered = |name: &str| {
             let is_there = has(name);
             if is_there && !layout.all_have(name) {
                 let text =
                     format!("some patterns of the images have `{{{name}}}`, and others do not");
-                return Err(PlanError::setting(&["images"], text));
+                return Err(setting::<PlanError>(&["images"], text));
             }
             let mut words: Vec<String> = Vec::new();
             for pattern in &options.images {
@@ -143,7 +143,7 @@ impl StackFiles {
                 let text = format!(
                     "no file has the {name} `{word}`, which the pattern of the images names"
                 );
-                return Err(PlanError::setting(&["images"], text));
+                return Err(setting::<PlanError>(&["images"], text));
             }
         }
         let bands = self.bands();
@@ -166,7 +166,7 @@ impl StackFiles {
                     "`{}` would be one sample of more than {MOST_DATES} files: give a pattern with a `{{key}}` that tells samples apart",
                     found.key
                 );
-                return Err(PlanError::setting(&["images"], text));
+                return Err(setting::<PlanError>(&["images"], text));
             }
             files.push(found);
         }
@@ -191,7 +191,7 @@ impl Ordered {
             let text = format!(
                 "paths have more than {most} {what}, such as `{value}`: a pattern takes something else for them"
             );
-            return Err(PlanError::setting(&["images"], text));
+            return Err(setting::<PlanError>(&["images"], text));
         }
         self.found.insert(place, value.to_owned());
         Ok(())
@@ -216,7 +216,7 @@ impl Ordered {
         if self.is_narrowed {
             return Ok(());
         }
-        let fail = |text: String| Err(PlanError::setting(&["images"], text));
+        let fail = |text: String| Err(setting(&["images"], text));
         let order = "name them in order, such as `{date:before|after}`";
         let mut dates = self.found.values();
         let Some(first) = dates.next() else { return Ok(()) };

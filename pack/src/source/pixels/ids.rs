@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::rows::{Rows, key};
-use crate::facts::{MOST_CLASSES, Numbering, RunError, Words};
+use crate::facts::{MOST_CLASSES, Numbering, RunError, Words, setting};
 use crate::source::{SourceError, SourceOptions};
 
 /// The words, in the order of their first row.
@@ -53,7 +53,7 @@ impl Ids {
     pub(super) fn into_words(self, column: &str) -> Result<KnownWords, SourceError> {
         if self.ids.len() > MOST_CLASSES {
             let text = format!("{column} has more than {MOST_CLASSES} classes");
-            return Err(SourceError::setting(&["label_column"], text));
+            return Err(setting(&["label_column"], text));
         }
         let mut by_id: Vec<(i32, String)> = self.ids.into_iter().map(|(w, id)| (id, w)).collect();
         by_id.sort_unstable();

@@ -17,6 +17,7 @@ use super::pixel_source::PixelSource;
 use super::rows::{
     Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
 };
+use crate::facts::setting;
 use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, window::Window};
 
 /// The type of unsigned bytes.
@@ -31,7 +32,7 @@ pub(super) fn open(
 ) -> Result<PixelRows, SourceError> {
     if let Some(LabelColumn::Named(name)) = options.label_column {
         let text = format!("idx files have no columns, so none can be called `{name}`");
-        return Err(SourceError::setting(&["label_column"], text));
+        return Err(setting(&["label_column"], text));
     }
     let labelled = wants_labels(options);
     let mut parts: Vec<Rows> = Vec::new();

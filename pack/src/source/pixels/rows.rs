@@ -12,7 +12,7 @@ use super::files::{FileSet, FoundSet};
 use super::pixel_source::PixelSource;
 use super::table::Columns;
 use super::{cifar, idx, table};
-use crate::facts::{BadInput, Fault};
+use crate::facts::{BadInput, Fault, setting};
 use crate::source::{Inputs, LabelColumn, SourceError, SourceOptions, window::Window};
 
 /// How rows of pixels were read.
@@ -143,7 +143,7 @@ impl PixelRows {
         let is_table = matches!(set, FileSet::Table(_));
         if !is_table && matches!(options.inputs, Inputs::Pixels { size: Some(_) }) {
             let text = "the width and the height of these images are said by their files";
-            return Err(SourceError::setting(&["size"], text));
+            return Err(setting(&["size"], text));
         }
         let rows = match set {
             FileSet::Table(name) => table::open(&source, &name, options, &opening),
