@@ -27,6 +27,7 @@ mod payload;
 mod pixel_files;
 mod pixels;
 mod places;
+mod polygons;
 mod refused;
 mod scenes;
 mod stacks;

@@ -1,7 +1,9 @@
 """A file for each band or date, and masks in colours: an epoch has what rasterio and NumPy read."""
 
+import json
 import os
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, os.environ["GULAR_PYTHON"])
@@ -77,6 +79,56 @@ def patches():
     check("and they are the same bands", all(same), str(same))
 
 
+def polygons():
+    """Masks of GeoJSON, against rasterio's own."""
+    from rasterio.features import rasterize
+
+    places = {"EPSG:32632": (600_000, 5_300_000, 10), "EPSG:4326": (10.0, 48.0, 0.0001)}
+    for crs, (left, top, metres) in places.items():
+        folder = pathlib.Path("polygons", crs.replace(":", ""))
+        expected = {}
+        for i in range(4):
+            path = folder / f"images/{i}.tif"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            transform = from_origin(left + i * 100 * metres, top, metres, metres)
+            image = noise.integers(1, 10_000, (2, 90, 100), dtype=np.uint16)
+            with rasterio.open(path, "w", driver="GTiff", count=2, height=90, width=100, dtype="uint16", crs=crs, transform=transform) as file:
+                file.write(image)
+            features, shapes = [], []
+            for number in range(12):
+                # Stars, which cross themselves, some partly outside.
+                middle = noise.uniform(-10, 110, 2)
+                angles = np.arange(7) * (2 * np.pi * 3 / 7) + noise.uniform(0, 6)
+                points = [middle + noise.uniform(5, 30) * np.array([np.cos(a), np.sin(a)]) for a in angles]
+                ring = [list(transform * point) for point in points]
+                geometry = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+                features.append({"type": "Feature", "properties": {"id": number % 5 + 1}, "geometry": geometry})
+                shapes.append((geometry, number % 5 + 1))
+            whole = {"type": "FeatureCollection", "features": features}
+            if crs != "EPSG:4326":
+                whole["crs"] = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{crs[5:]}"}}
+            (folder / f"images/{i}.geojson").write_text(json.dumps(whole))
+            expected[f"{i}.tif"] = rasterize(shapes, (90, 100), transform=transform)
+        options = ["--as", "arrays", "--labels", "none", "--images", "{key}.tif", "--mask", "{key}.geojson", "--mask-class", "id"]
+        program("pack", folder / "images", f"{folder}.bundle", *options)
+        found = epoch(f"{folder}.bundle", "mask", fields=["mask"], transform=gular.Resize(90, 100))
+        same = [int((found[key] != mask).sum()) for key, mask in expected.items()]
+        check(f"polygons are what GDAL makes of them, {crs}", len(found) == 4 and not any(same), str(same))
+        program("pack", folder / "images", f"{folder}.tiles", *options, "--tile", "32")
+        tiles = epoch(f"{folder}.tiles", "mask", fields=["mask"], transform=gular.Resize(32))
+        right = []
+        for key, tile in tiles.items():
+            name, _, place = key.rpartition("/")
+            y, x = (int(part) for part in re.findall(r"\d+", place)[-2:])
+            part = expected[f"{name.removesuffix('.tif')}.tif"][y : y + 32, x : x + 32]
+            right.append((tile[: part.shape[0], : part.shape[1]] == part).all())
+        check(f"and in tiles, {crs}", len(right) >= 4 * 9 and all(right), f"{sum(right)} of {len(right)}: {list(tiles)[:3]}")
+    wrong = json.loads((pathlib.Path("polygons/EPSG4326/images/0.geojson")).read_text())
+    pathlib.Path("polygons/EPSG32632/images/0.geojson").write_text(json.dumps(wrong))
+    told = program("pack", "polygons/EPSG32632/images", "none", *options, refused=True)
+    check("coordinates in another system are named", "EPSG:4326" in told and "ogr2ogr" in told, told)
+
+
 def scenes():
     for scene in ("L1", "L2"):
         fine = noise.integers(1, 60_000, (200, 240), dtype=np.uint16)
@@ -130,6 +182,7 @@ def masks_in_colours():
 
 
 patches()
+polygons()
 scenes()
 series()
 masks_in_colours()

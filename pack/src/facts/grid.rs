@@ -56,17 +56,28 @@ impl Grid {
         Ok(Some([x0, right.0 - x0, down.0 - x0, y0, right.1 - y0, down.1 - y0]))
     }
 
-    /// The transform from coordinates in `crs` to columns and rows; `None` if it has no location.
+    /// Returns the way from coordinates in `crs` to columns and rows; `None` if it has no location.
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub(crate) fn pixels_of(&self, crs: &str) -> Result<Option<[f64; 6]>, String> {
+    pub(crate) fn pixels_of(
+        &self,
+        crs: &str,
+    ) -> Result<Option<impl Fn([f64; 2]) -> [f64; 2]>, String> {
         if let Some(own) = self.crs.as_deref().filter(|own| essence(own) != essence(crs)) {
             let (own, crs) = both_shown(own, crs);
             return Err(format!("its coordinates are in {crs}, but its image is in {own}"));
         }
-        let coordinates = Some([0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
-        Self { crs: None, transform: coordinates }.to_file(self)
+        let Some([x0, a, b, y0, d, e]) = self.transform else { return Ok(None) };
+        let area = a * e - b * d;
+        if area == 0.0 || !area.is_finite() {
+            return Err("the transform of its image has no size of pixels".to_owned());
+        }
+        // The origin is taken off first: of coordinates in the millions, products lose digits.
+        Ok(Some(move |[x, y]: [f64; 2]| {
+            let (x, y) = (x - x0, y - y0);
+            [(x * e - y * b) / area, (y * a - x * d) / area]
+        }))
     }
 
     /// Says how a file differs from its image, which has this grid and `size` = (columns, rows);

@@ -9,7 +9,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::facts::{Fault, Grid, Remedy};
+use crate::facts::{Fault, Grid, Remedy, setting};
 use crate::plan::PlanError;
 
 /// The class of pixels in no polygon, and of those in polygons without a class of their own.
@@ -37,7 +37,7 @@ impl MaskClass {
     /// # Errors
     /// [`PlanError::Run`], which says what is wrong.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
-        let fail = |what: String| PlanError::setting(&["mask_class"], what);
+        let fail = |what: String| -> PlanError { setting(&["mask_class"], what) };
         let (property, classes) = text.split_once(':').unwrap_or((text, ""));
         let mut numbers: Vec<(String, u8)> = Vec::new();
         for class in classes.split(',').filter(|class| !class.is_empty()) {
@@ -210,19 +210,23 @@ impl Polygons {
                 Fault::new(reason, Some(hint))
             })?,
         };
-        let [x0, a, b, y0, d, e] = to_pixels.unwrap_or([0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
         let (width, height) = (size.0 as usize, size.1 as usize);
         let mut mask = vec![OUTSIDE; width * height];
         let mut is_seen = self.all.is_empty();
         for polygon in &self.all {
-            let pixel = |[x, y]: &[f64; 2]| [x0 + a * x + b * y, y0 + d * x + e * y];
+            let pixel = |at: &[f64; 2]| to_pixels.as_ref().map_or(*at, |to_pixels| to_pixels(*at));
             let rings: Vec<Vec<[f64; 2]>> =
                 polygon.rings.iter().map(|ring| ring.iter().map(pixel).collect()).collect();
             is_seen |= touches(&rings, whole);
             let shift = |[x, y]: [f64; 2]| [x - f64::from(left), y - f64::from(top)];
             let edges: Vec<_> =
                 rings.iter().flat_map(|ring| edges(ring)).map(|edge| edge.map(shift)).collect();
-            for (row, line) in mask.chunks_exact_mut(width.max(1)).enumerate() {
+            let heights = || edges.iter().map(|[from, _]| from[1]);
+            // Truncated to what there is: `as` keeps to the range of its type.
+            let first = heights().fold(f64::MAX, f64::min).floor().max(0.0) as usize;
+            let last = heights().fold(f64::MIN, f64::max).ceil().max(0.0) as usize;
+            let lines = mask.chunks_exact_mut(width.max(1)).enumerate();
+            for (row, line) in lines.take(last).skip(first) {
                 fill(&edges, row as f64 + 0.5, polygon.class, line);
             }
         }
