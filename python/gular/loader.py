@@ -134,17 +134,6 @@ class DataLoader:
     :param augment: What is then done to each picture: a list of :class:`gular.HorizontalFlip`,
         :class:`gular.VerticalFlip`, :class:`gular.QuarterTurns`, :class:`gular.Shift`,
         :class:`gular.ColorJitter`, :class:`gular.Grayscale` and :class:`gular.Erasing`.
-    :param each: A function of your own, called as ``each(sample, rng)`` with every sample, after
-        ``transform`` and ``augment``; or a transform of albumentations or torchvision as it is.
-        ``sample`` is a dictionary of arrays: ``image`` (``[height, width, channels]``, as stored),
-        the other fields, and ``label``, ``key``, ``index`` and ``epoch``; the arrays are lent for
-        this call. ``rng``, a ``numpy.random.Generator``, depends on (seed, epoch, sample) alone.
-        It returns the sample, fields that are new, or the picture alone. A picture of the type
-        that it was given is normalised then; floats in place of whole numbers are final.
-    :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``
-        (the default of Python without its lock, and for functions that release it).
-    :param collate: A function that makes the batch of a list of samples, as ``each`` returned them:
-        they may differ in shape, and have fields of their own. It runs where the loader is used.
     :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
         the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
     :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
@@ -167,6 +156,20 @@ class DataLoader:
     :param scaling: ``"reduced"``: a JPEG of which a sixth or less is wanted is decoded at a
         fraction of its size, unless ``"full"`` is given.
     :param max_pixels: The most pixels of one picture; 2**28 unless given.
+
+    **A function of your own**
+
+    :param each: A function of your own, called as ``each(sample, rng)`` with every sample, after
+        ``transform`` and ``augment``; or a transform of albumentations or torchvision as it is.
+        ``sample`` is a dictionary of arrays: ``image`` (``[height, width, channels]``, as stored),
+        the other fields, and ``label``, ``key``, ``index`` and ``epoch``; the arrays are lent for
+        this call. ``rng``, a ``numpy.random.Generator``, depends on (seed, epoch, sample) alone.
+        It returns the sample, fields that are new, or the picture alone. A picture of the type
+        that it was given is normalised then; floats in place of whole numbers are final.
+    :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``
+        (the default of Python without its lock, and for functions that release it).
+    :param collate: A function that makes the batch of a list of samples, as ``each`` returned them:
+        they may differ in shape, and have fields of their own. It runs where the loader is used.
 
     **Broken and unlabelled samples**
 
