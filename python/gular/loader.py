@@ -20,6 +20,19 @@ from .settings import Transform, epoch_number, listed, plain, refuse_unknown, se
 from .waiting import Lines, made
 
 
+_RESUME = (
+    "to resume, call `load_state_dict` with the `state_dict` that was saved, instead of accelerate's `skip_first_batches`; "
+    "Hugging Face's Trainer then needs `ignore_data_skip=True`"
+)
+
+#: What frameworks ask of PyTorch's loader, and what serves instead.
+_NOT_HERE = {
+    "sampler": _RESUME,
+    "batch_sampler": _RESUME,
+    "collate_fn": "`collate=` with `each=` puts samples together",
+    "num_workers": "`workers` says how many threads decode",
+}
+
 #: Training epochs that this process has begun, and whether a repeated one was told.
 _begun: Set[Tuple[Any, ...]] = set()
 _has_warned = False
@@ -566,6 +579,10 @@ class DataLoader:
                 EmptyBatchWarning,
                 stacklevel=3,
             )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = _NOT_HERE.get(name)
+        raise AttributeError(f"a gular.DataLoader has no {name!r}" + (f": {hint}" if hint else ""))
 
     def __repr__(self) -> str:
         source, arguments = self._arguments

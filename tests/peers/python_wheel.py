@@ -478,6 +478,15 @@ def fields():
     check("names that batches have", *refused(gular.OptionError, "`key`", lambda: loader(fields=["key"])))
 
 
+def asked_by_frameworks():
+    ours = loader()
+    check("what frameworks ask of PyTorch's loader is not here", not any(hasattr(ours, name) for name in ("sampler", "batch_sampler", "collate_fn")))
+    try:
+        ours.sampler
+    except AttributeError as error:
+        check("and the way to resume is named", "load_state_dict" in str(error), str(error))
+
+
 def epoch_of(loading, number):
     loading.set_epoch(number)
     return loading
@@ -1113,6 +1122,7 @@ if __name__ == "__main__":
     devices()
     streamed()
     fields()
+    asked_by_frameworks()
     repeated()
     datasets()
     masks()

@@ -50,6 +50,13 @@ pub(super) fn move_boxes(
     Some(stay)
 }
 
+/// Whether a box of `file` reaches beyond its image, so that it must be cut although the whole image
+/// is used.
+pub(super) fn reach_beyond(file: &[u8]) -> bool {
+    let numbers = rows(file, Dtype::F64, 4).unwrap_or_default().as_chunks::<8>().0;
+    numbers.iter().any(|number| !(0.0..=1.0).contains(&f64::from_le_bytes(*number)))
+}
+
 /// Leaves out of `file`, a value of a field in [`OF_BOXES`], what belongs to boxes that do not
 /// stay.
 pub(super) fn keep_rows(file: &mut Vec<u8>, stay: &[bool]) -> Option<()> {
@@ -114,5 +121,8 @@ mod tests {
         let there_and_back = &[Affine::shift(-10, 0), Affine::shift(10, 0)];
         let mut file = boxes(&[[0.1, 0.1, 0.4, 0.9]]);
         assert_eq!(move_boxes(&mut file, there_and_back, (20, 10), (20, 10)), Some(vec![false]));
+        assert!(!reach_beyond(&boxes(&[[0.0, 0.1, 1.0, 0.9]])) && !reach_beyond(&boxes(&[])));
+        let beyond = boxes(&[[0.1, 0.1, 0.4, 0.9], [0.5, -0.2, 0.9, 0.7]]);
+        assert!(reach_beyond(&beyond));
     }
 }

@@ -16,7 +16,7 @@ use gular_codec::{
 
 use super::ahead::Ahead;
 use super::batch_slots::Ticket;
-use super::boxes::{OF_BOXES, keep_rows, move_boxes};
+use super::boxes::{OF_BOXES, keep_rows, move_boxes, reach_beyond};
 use super::columns::Column;
 use super::each::{EachStage, EachTools, GivenSample};
 use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
@@ -455,7 +455,10 @@ impl Source {
             }
         }
         let placed = made.as_ref().map(|(.., (_, place), _)| Affine::of(place));
-        let moves = placed.filter(|_| boxes.is_some() && !self.keeps_places());
+        let moves = placed.filter(|_| {
+            let reach_beyond = |(_, boxes): &(_, &mut Vec<u8>)| reach_beyond(boxes);
+            boxes.as_ref().is_some_and(|boxes| !self.keeps_places() || reach_beyond(boxes))
+        });
         let mut steps: Vec<_> = moves.into_iter().collect();
         let mut augmented = Vec::new();
         let from = made.as_ref().map(|(_, _, (size, place), _)| (*size, place.size()));
