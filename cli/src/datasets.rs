@@ -63,8 +63,19 @@ fn page() -> Result<String, Failure> {
             .chain(fields)
             .chain(rest)
             .collect();
-        let how = how.join(" ").replace('|', "\\|");
-        let _ = writeln!(text, "| `{name}` | [{title}]({source}) | `{how}` |");
+        let how = match &card.unread {
+            None => format!("`{}`", how.join(" ")),
+            Some(unread) => {
+                let made = unread.makes.as_ref().map(|made| format!(" to `{made}`"));
+                let made = made.unwrap_or_default();
+                format!(
+                    "refused; its {} are converted{made} with `{}`",
+                    unread.what, unread.convert
+                )
+            }
+        };
+        let how = how.replace('|', "\\|");
+        let _ = writeln!(text, "| `{name}` | [{title}]({source}) | {how} |");
     }
     Ok(text + FOOT)
 }

@@ -326,6 +326,12 @@ fn source(error: &gular_pack::SourceError) -> Option<String> {
                 format.convert
             ));
         }
+        E::Shards { path } => {
+            return Some(format!(
+                "`gular adopt {} --out DIR` makes a bundle of them without a copy; to pack the images alone: `--images '{{*}}/{{key}}.{{ext}}'`",
+                crate::show::quoted(path)
+            ));
+        }
         E::NoSource { .. } => {
             "unpack the file and give the folder; a table with pixels in its columns must end in .csv, or use `--as pixels`"
         }

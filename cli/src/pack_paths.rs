@@ -94,6 +94,13 @@ fn way(way: &WayToRead) -> String {
 pub(crate) fn hint(error: &LayoutError) -> Option<String> {
     Some(match error {
         LayoutError::Doubt(doubt) => return ways(doubt),
+        LayoutError::Unread { unread, .. } => {
+            let then = match &unread.makes {
+                Some(made) => format!("then pack `{made}`"),
+                None => "then give the same command again".to_owned(),
+            };
+            format!("convert them in the folder of the dataset: `{}`; {then}", unread.convert)
+        }
         LayoutError::TwoReadings { name, short, .. } => {
             let kind = if short.bytes().all(|b| b.is_ascii_digit()) { "[0-9]+" } else { "[^/_.-]+" };
             format!("narrow a part by a regular expression, such as `{{{name}:{kind}}}`")

@@ -48,7 +48,7 @@ pub use facts::{
 pub use gular_codec::tiff::Pages;
 pub use layout::{
     Card, FieldColumns, JoinedTables, Labels, Layout, LayoutError, StoredSplit, TableColumns,
-    TableOptions, Unlabelled, datasets, parse_datasets,
+    TableOptions, Unlabelled, Unread, datasets, parse_datasets,
 };
 pub use packing::{
     MergeOptions, MergeReport, PackOptions, PackReport, Progress, Resampling, SplitReport, merge,

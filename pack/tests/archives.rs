@@ -14,6 +14,7 @@ use gular_pack::{
 
 /// Packs all files below `dir` into a zip, and writes it to `to`.
 fn zipped(dir: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
     let mut bytes = Vec::new();
     let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
     for (i, (name, data)) in files(dir).into_iter().enumerate() {
@@ -525,4 +526,66 @@ fn tables_in_an_archive_are_used_like_those_of_a_folder() {
     let options = options(PlanOptions::default(), 1);
     let report = pack_onto(&base, &zip, &new, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
     assert_eq!((report.unchanged, report.added), (1, 1));
+}
+
+#[test]
+fn a_folder_of_archives_is_read_as_the_folders_in_them() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (split, first) in [("train", 0), ("test", 4)] {
+        let of_split = source.path().join(split);
+        (first..first + 4).for_each(|i| put(&of_split, &format!("c{}/{i}.jpg", i % 2), &jpeg(i)));
+        zipped(&of_split, &dir.path().join(format!("in/{split}.zip")));
+    }
+    let packed = |from: &Path, to: &str| {
+        run(from, &dir.path().join(to), PlanOptions::default(), 1).unwrap().digest
+    };
+    let unpacked = packed(source.path(), "a");
+    assert_eq!(packed(&dir.path().join("in"), "b"), unpacked);
+    // A tar of tars, such as ILSVRC2012_img_train.tar.
+    let (inner, tars) = (tempfile::tempdir().unwrap(), dir.path().join("tars"));
+    put(inner.path(), "1.JPEG", &jpeg(1));
+    for class in ["n01", "n02"] {
+        put(&tars, &format!("{class}.tar"), &tarred(inner.path()));
+    }
+    put(dir.path(), "deep/train.tar", &tarred(&tars));
+    let to = dir.path().join("d");
+    let report = run(&dir.path().join("deep"), &to, PlanOptions::default(), 1).unwrap();
+    assert_eq!((report.samples, report.splits[&Split::Train].classes.len()), (2, 2));
+    // Shards of WebDataset, in which archives are no classes.
+    for shard in 0..2 {
+        let shards = tempfile::tempdir().unwrap();
+        put(shards.path(), &format!("{shard}0.jpg"), &jpeg(shard));
+        put(shards.path(), &format!("{shard}0.cls"), b"1");
+        put(dir.path(), &format!("shards/{shard:05}.tar"), &tarred(shards.path()));
+    }
+    let error = run(&dir.path().join("shards"), &dir.path().join("e"), PlanOptions::default(), 1);
+    assert!(error.unwrap_err().to_string().contains("shards as WebDataset writes them"));
+    // With an image beside them, they are files that are left out.
+    put(dir.path(), "in/c0/x.jpg", &jpeg(9));
+    put(dir.path(), "in/c1/y.jpg", &jpeg(8));
+    let report = run(&dir.path().join("in"), &dir.path().join("c"), PlanOptions::default(), 1);
+    assert_eq!(report.unwrap().samples, 2);
+}
+
+#[test]
+fn an_imagefolder_may_be_in_archives() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = |folder: &str, n: u32| {
+        let folder = dir.path().join(folder);
+        put(&folder, "1.jpg", &jpeg(n));
+        put(&folder, "2.jpg", &jpeg(n + 1));
+        put(&folder, "metadata.csv", b"file_name,text\n1.jpg,a thing\n2.jpg,one more\n");
+    };
+    made("all", 0);
+    zipped(&dir.path().join("all"), &dir.path().join("all.zip"));
+    made("train", 2);
+    made("test", 4);
+    for split in ["train", "test"] {
+        zipped(&dir.path().join(split), &dir.path().join(format!("both/{split}.zip")));
+    }
+    for (source, n) in [("all.zip", 2), ("both", 4)] {
+        let out = dir.path().join(format!("out {source}"));
+        let report = run(&dir.path().join(source), &out, PlanOptions::default(), 1).unwrap();
+        assert_eq!((report.samples, report.fields), (n, vec!["text".to_owned()]), "{source}");
+    }
 }

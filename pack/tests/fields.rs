@@ -302,3 +302,31 @@ fn masks_of_0_and_255_are_warned_of() {
         assert_eq!(found, told, "{:?}", report.doubts);
     }
 }
+
+#[test]
+fn grey_masks_of_further_formats_become_png() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    let values = |i: usize| (0..12 * 9).map(move |p| ((p * 7 + i * 5) % 23) as u8);
+    for i in 0..3 {
+        put(&images, &format!("{i}.png"), &png(i as u32));
+        let pgm = [b"P5\n12 9\n255\n".to_vec(), values(i).collect()].concat();
+        put(&masks, &format!("{i}.pgm"), &pgm);
+    }
+    let out = dir.path().join("out");
+    run(&images, &out, with(vec![field("mask", &masks, "")]), 1).unwrap();
+    let (bundle, found) = samples(&out);
+    let kind = FieldKind::Bytes { media_types: vec!["image/png".into()] };
+    let at = bundle.manifest().fields.iter().position(|of| of.name.as_str() == "mask").unwrap();
+    assert_eq!(bundle.manifest().fields[at].kind, kind);
+    for (i, (_, fields)) in found.values().enumerate() {
+        let (_, read) = Decoder::new(DecodeOptions::default()).decode_values(&fields[at]).unwrap();
+        let read: Vec<u16> = read;
+        assert_eq!(read, values(i).map(u16::from).collect::<Vec<_>>());
+    }
+    let colours =
+        [b"P6\n12 9\n255\n".to_vec(), (0..12 * 9 * 3).map(|p| p as u8).collect()].concat();
+    put(&masks, "1.pgm", &colours);
+    let error = run(&images, &dir.path().join("b"), with(vec![field("mask", &masks, "")]), 1);
+    assert!(error.unwrap_err().to_string().contains("nor a grey picture"));
+}

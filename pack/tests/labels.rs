@@ -600,7 +600,7 @@ fn columns_that_are_no_classes_are_refused_or_told() {
     };
     let some = SIX.replace("ant", "-1").replace("cat", "0").replace("dog", "1");
     assert!(told(&some).0.contains("has the label -1"), "{:?}", told(&some));
-    assert!(told(&SIX.replace("ant", "cat|dog")).0.contains("`cat|dog`, which looks like several"));
+    assert!(told(&SIX.replace("ant", "cat|dog")).0.contains("`cat|dog`, which are divided at"));
     let split = SIX.replace("label", "split").replace("cat", "train").replace("dog", "val");
     let (doubts, label) = told(&split.replace("ant", "val"));
     assert!(doubts.contains("column `split` has a name of splits") && label.is_none(), "{doubts}");

@@ -30,6 +30,7 @@ mod places;
 mod polygons;
 mod refused;
 mod scenes;
+mod several_rows;
 mod stacks;
 mod support;
 mod tolerated;

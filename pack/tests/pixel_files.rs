@@ -448,3 +448,29 @@ fn a_dry_run_says_the_same_and_a_second_run_has_nothing_to_do() {
     assert_eq!((planned.samples, &planned.pixels), (3, &report.pixels));
     assert!(run(dir.path(), out.path(), PlanOptions::default(), 1).unwrap().already_done);
 }
+
+#[test]
+fn qmnist_and_stl_10_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "qmnist-train-images-idx3-ubyte", &idx(&[2, 2, 3], &[7; 12]));
+    let mut labels = vec![0, 0, 12, 2, 0, 0, 0, 2, 0, 0, 0, 2];
+    labels.extend([5_i32, 0, 3, 1].iter().flat_map(|label| label.to_be_bytes()));
+    put(dir.path(), "qmnist-train-labels-idx2-int", &labels);
+    let (_, rows) = known(dir.path()).unwrap();
+    assert_eq!([rows[0].2, rows[1].2], [5, 3]);
+    put(dir.path(), "qmnist-train-labels-idx2-int", &labels[..20]);
+    check_refused(dir.path(), PlanOptions::default(), "it has 20 bytes, its header says 28");
+    let dir = tempfile::tempdir().unwrap();
+    let image: Vec<u8> = (0..96 * 96 * 3).map(|at| (at % 251) as u8).collect();
+    put(dir.path(), "train_X.bin", &[image.clone(), image.clone()].concat());
+    put(dir.path(), "train_y.bin", &[2, 1]);
+    put(dir.path(), "unlabeled_X.bin", &image);
+    put(dir.path(), "class_names.txt", b"airplane\nbird\n");
+    let (report, rows) = known(dir.path()).unwrap();
+    assert_eq!((report.samples, rows[0].2, rows[1].2), (2, 1, 0));
+    // The second pixel of the first row is the first one of the second column.
+    let at = |place: usize| (place % 251) as u8;
+    assert_eq!(rows[0].3[3..6], [at(96), at(96 * 97), at(2 * 96 * 96 + 96)]);
+    put(dir.path(), "train_y.bin", &[2]);
+    check_refused(dir.path(), PlanOptions::default(), "it has 1 labels for 2 images");
+}

@@ -28,7 +28,7 @@ pub(crate) use formats::{ARCHIVES, OTHERS, becomes_png, stem_and_extension};
 pub(crate) use grid::{Grid, Grids, nearest};
 pub(crate) use key_list::KeyList;
 pub(crate) use names::Names;
-pub(crate) use numbering::{MOST_CLASSES, Numbering, Words};
+pub(crate) use numbering::{MOST_CLASSES, Numbering, Words, merged};
 pub(crate) use outside::LeftOut;
 pub use outside::{OUTSIDE, Outside};
 pub(crate) use pattern::{BAND, DATE, EXT, KEY, LABEL, SPLIT, literal};

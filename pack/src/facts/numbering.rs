@@ -7,6 +7,22 @@ use crate::facts::{RunError, setting};
 /// Most class names; columns with more different values are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
 
+/// The classes of paths and of tables together: sorted, and all numbers up to the largest where all
+/// are numbers.
+pub(crate) fn merged(mut classes: Vec<String>) -> Vec<String> {
+    classes.sort();
+    classes.dedup();
+    numbers_up_to(&classes).unwrap_or(classes)
+}
+
+/// The names of all numbers up to the largest, if the classes are numbers.
+fn numbers_up_to(classes: &[impl AsRef<str>]) -> Option<Vec<String>> {
+    let number = |class: &str| class.parse().ok().filter(|n: &usize| n.to_string() == class);
+    let numbers: Option<Vec<usize>> = classes.iter().map(|class| number(class.as_ref())).collect();
+    let most = numbers?.into_iter().max().filter(|most| *most < MOST_CLASSES)?;
+    Some((0..=most).map(|n| n.to_string()).collect())
+}
+
 /// The words in all labels of a column.
 #[derive(Debug, Default)]
 pub(crate) struct Words {

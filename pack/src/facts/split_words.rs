@@ -38,6 +38,10 @@ const ADDED: [&str; 4] = ["set", "data", "images", "img"];
 /// Words for a split that some people train on, too: "held-out data" of scikit-learn's user guide.
 const HELD_OUT: [&str; 2] = ["holdout", "heldout"];
 
+/// Short forms, which are as likely names of classes.
+const SHORT: [SplitWord; 3] =
+    [word("trn", Split::Train), word("vld", Split::Val), word("tst", Split::Test)];
+
 /// The split that `name` is a word for, in upper or lower case.
 #[must_use]
 pub fn split_of(name: &str) -> Option<Split> {
@@ -65,6 +69,9 @@ pub(crate) fn only_split_like(name: &str) -> Option<Split> {
     let letters: String = lower.chars().filter(|c| !BETWEEN.contains(*c)).collect();
     if HELD_OUT.iter().any(|word| letters.strip_suffix("set").unwrap_or(&letters) == *word) {
         return Some(Split::Test);
+    }
+    if let Some(short) = SHORT.iter().find(|short| short.word == plain) {
+        return Some(short.split);
     }
     WORDS.iter().find_map(|SplitWord { word, split }| {
         let added = plain.strip_prefix(word).or_else(|| plain.strip_suffix(word))?;

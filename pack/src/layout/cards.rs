@@ -41,16 +41,34 @@ pub struct Card {
     /// Further fields: `NAME=PATTERN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// What it has that is not read, and how that is converted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Unread>,
     /// Whether images that no pattern fits, or that no list names, are left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_out: bool,
+}
+
+/// What is not read of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unread {
+    /// What it is: `labels in MATLAB files`.
+    pub what: String,
+    /// A command that converts it, in the folder of the dataset.
+    pub convert: String,
+    /// What the command makes, if that is to be packed in place of the dataset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub makes: Option<String>,
 }
 
 impl Card {
     /// Whether it says more than where the images and their files are.
     pub(crate) fn has_labels(&self) -> bool {
         let tables = self.lists.len() + self.tables.len();
-        tables > 0 || self.images.iter().any(|images| images.contains("{label"))
+        self.unread.is_some()
+            || tables > 0
+            || self.images.iter().any(|images| images.contains("{label"))
     }
 }
 
@@ -74,7 +92,8 @@ pub fn datasets() -> Result<Vec<Card>, String> {
 /// What is wrong with the table, in words.
 pub fn parse_datasets(text: &str) -> Result<Vec<Card>, String> {
     let cards: Cards = toml::from_str(text).map_err(|e| e.to_string())?;
-    let is_open = |card: &&Card| card.has.is_empty() || card.images.is_empty();
+    let is_open =
+        |card: &&Card| card.has.is_empty() || (card.images.is_empty() && card.unread.is_none());
     match cards.card.iter().filter(|card| card.pixels.is_none()).find(is_open) {
         Some(card) => Err(format!("`{}` must have `has` and `images`, or `pixels`", card.name)),
         None => Ok(cards.card),

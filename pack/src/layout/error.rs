@@ -1,5 +1,6 @@
 //! Why a source could not be read by patterns.
 
+use super::Unread;
 use crate::facts::{
     BadInput, Doubt, OtherFiles, Pattern, PatternError, RunError, TwoReadings, counted, room_error,
 };
@@ -21,6 +22,14 @@ pub enum LayoutError {
     /// The folders can be read in several ways.
     #[error(transparent)]
     Doubt(#[from] Doubt),
+    /// A known dataset that has something that is not read.
+    #[error("this is {title}, which has {}, and these are not read", unread.what)]
+    Unread {
+        /// The dataset.
+        title: String,
+        /// What is not read, and how to convert it.
+        unread: Unread,
+    },
     /// A path that a pattern divides in two ways.
     #[error(
         "the pattern `{pattern}` fits `{path}` in two ways: `{name}` may be `{short}` or `{long}`"

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use gular_bundle::Split;
+
+use crate::facts::split_within;
+
 /// Most folders inside the first ones that are counted by name.
 const MOST_FOLDERS: usize = 1 << 20;
 /// Names of files that are kept: they tell whether classes are in the names.
 const MOST_NAMES: usize = 200;
 /// Ends of the names of masks beside their images. Source: BUSI and Carvana; ISIC 2018; BraTS; the
 /// Cityscapes Scripts; GlaS.
-const MARKS: [&str; 8] =
+pub(super) const MARKS: [&str; 8] =
     ["_mask", "-mask", "_segmentation", "_seg", "_gt", "_label", "_labels", "_anno"];
 
 /// How many images each folder has.
@@ -115,6 +119,11 @@ impl Marks {
 }
 
 impl Folders {
+    /// Whether one of the first folders is a test split.
+    pub(crate) fn has_test(&self) -> bool {
+        self.top.keys().any(|name| split_within(name) == Some(Split::Test))
+    }
+
     pub(crate) fn new(prefix: String) -> Self {
         Self { prefix, ..Self::default() }
     }

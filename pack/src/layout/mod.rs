@@ -12,6 +12,7 @@ mod cards;
 mod error;
 mod folders;
 mod labels;
+mod names_of_masks;
 mod natural;
 mod options;
 mod parts;
@@ -22,13 +23,15 @@ mod tables_beside;
 
 pub(crate) use band_files::BandFiles;
 pub(crate) use beside::{Found, Stems};
-pub use cards::{Card, datasets, parse_datasets};
+pub use cards::{Card, Unread, datasets, parse_datasets};
 pub use error::LayoutError;
 pub(crate) use folders::{Folders, Marks};
 pub(crate) use labels::{
-    BOXES, Cell, Join, Joined, Said, Table, Tables, Unpacked, hot_classes, stored,
+    BOXES, Cell, IN_PIXELS, Join, Joined, Said, Table, Tables, Unpacked, are_outside,
+    boxes_of_size, hot_classes, stored,
 };
 pub use labels::{FieldColumns, JoinedTables, StoredSplit, TableColumns, TableOptions};
+pub(crate) use names_of_masks::pairs_in_one_folder;
 pub(crate) use natural::natural;
 pub(crate) use options::LayoutOptions;
 pub use options::{Labels, Unlabelled};

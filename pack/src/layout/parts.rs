@@ -6,6 +6,7 @@ use gular_bundle::FieldName;
 
 use super::band_files::is_band;
 use super::folders::{FileNames, Folder, Folders, Marks};
+use super::names_of_masks::added;
 use super::recognise::{CLASSES, KEY, of_splits};
 use crate::facts::{Doubt, WayToRead, counted, literal, named, split_of};
 
@@ -91,7 +92,17 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
         None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
         None => [KEY.to_owned()].into(),
     };
-    Some(these_are_parts(&files, images, &masks, "", &rests, labelled))
+    let mut doubt = these_are_parts(&files, images, &masks, "", &rests, labelled);
+    // What files of the others are really called.
+    for (_, pattern) in doubt.readings.iter_mut().flat_map(|way| &mut way.files) {
+        let other =
+            masks.iter().find(|name| pattern.starts_with(&format!("{}/{{key}}.", literal(name))));
+        let first = other.and_then(|name| folders.top.get(*name)?.first.as_ref());
+        if let Some(added) = added(folder.first.as_ref(), first) {
+            *pattern = pattern.replacen("{key}", &format!("{{key}}{added}"), 1);
+        }
+    }
+    Some(doubt)
 }
 
 /// Folders that are named by dates or by bands and have files of the same names.
@@ -173,7 +184,8 @@ pub(super) fn images_in_splits(folders: &Folders) -> Option<&str> {
     let inner = folders.top.values().flat_map(|folder| &folder.inner);
     let files = inner.map(|(name, folder)| (name.as_str(), folder.files)).collect();
     let is_direct = folders.top.values().any(|folder| folder.direct > 0);
-    parts(&files, true).map(|(images, _)| images).filter(|_| !is_direct)
+    let images = parts(&files, true).map(|(images, _)| images);
+    images.filter(|images| !is_direct && among(&IMAGES, images))
 }
 
 fn among(list: &[&str], name: &str) -> bool {
@@ -279,7 +291,10 @@ pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt
     let text = format!("`{mask}` looks like masks of `{image}`, not like a split");
     let of_masks_part = part(of_masks);
     let named = fields_of(&[&of_masks_part]);
-    let files = named.into_iter().map(|(name, _)| (name, of(of_masks))).collect();
+    let of_mask = folders.top.get(*mask).and_then(|folder| folder.first.as_ref());
+    let added = added(folder.first.as_ref(), of_mask).unwrap_or_default();
+    let of_masks = of(of_masks).replacen("{key}", &format!("{{key}}{added}"), 1);
+    let files = named.into_iter().map(|(name, _)| (name, of_masks.clone())).collect();
     let way = WayToRead { files, ..WayToRead::new("if it is", &[&of(of_images)]) };
     let alone = WayToRead::new("to leave it out", &[&of(of_images)]);
     Some(Doubt::new(text, vec![way, WayToRead { leaves_out: true, ..alone }]))

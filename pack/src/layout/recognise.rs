@@ -275,7 +275,7 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
     let of_split = |rest: &str| format!("{{split}}/{rest}");
     let mut readings = Vec::new();
     if let Some(in_name) = classes_in_names(&folders.names) {
-        readings.push(WayToRead::new("if file names begin with the class", &[&of_split(&in_name)]));
+        readings.push(WayToRead::new(when_in(&in_name), &[&of_split(&in_name)]));
         if folders.top.len() == 1 {
             let all = format!("{}/{in_name}", literal(name));
             let when = format!("if `{name}` is not a split, as when splits are made by fractions");
@@ -474,7 +474,7 @@ fn one_folder(folders: &Folders, ways: Vec<WayToRead>) -> Doubt {
     let mut readings = if is_flat { Vec::new() } else { ways };
     if let Some(in_name) = classes_in_names(&folders.names) {
         let in_name = below(&in_name);
-        readings.push(WayToRead::new("if file names begin with the class", &[&in_name]));
+        readings.push(WayToRead::new(when_in(&in_name), &[&in_name]));
     }
     readings.push(WayToRead::new("if that is no class", &[&below(KEY)]));
     readings.push(in_a_table());
@@ -500,7 +500,7 @@ fn flat(folders: &Folders, path: &str) -> Doubt {
         format!("`{path}` is not in a class folder; expected paths of the form `class/file`");
     let mut readings = Vec::new();
     if let Some(in_name) = classes_in_names(&folders.names) {
-        readings.push(WayToRead::new("if file names begin with the class", &[&in_name]));
+        readings.push(WayToRead::new(when_in(&in_name), &[&in_name]));
     }
     if !folders.top.is_empty() {
         let way = WayToRead::new("if it does not belong to the data", &[CLASSES]);
@@ -542,13 +542,37 @@ pub(crate) fn numbered(classes: &BTreeSet<String>) -> Option<Doubt> {
     Some(Doubt::new(text, Vec::new()))
 }
 
+/// When a pattern of [`classes_in_names`] is right.
+fn when_in(pattern: &str) -> &'static str {
+    match pattern.contains("{key:[0-9]+}.{ext}") {
+        true => "if file names begin with the class",
+        false => "if file names end with the class",
+    }
+}
+
+/// The pattern of names such as `17_cat.jpg`, if all names are such and there are several classes.
+fn classes_at_ends(names: &[String]) -> Option<String> {
+    let form = Regex::new(r"^[0-9]+([._ -])([A-Za-z][A-Za-z_ -]*)\.[^.]+$").ok()?;
+    let found: Option<Vec<(&str, &str)>> = names
+        .iter()
+        .map(|name| form.captures(name).map(|found| found.extract::<2>().1).map(|[a, b]| (a, b)))
+        .collect();
+    let found = found?;
+    let classes: BTreeSet<&str> = found.iter().map(|(_, class)| *class).collect();
+    let (mark, _) =
+        found.first().filter(|(mark, _)| found.iter().all(|(other, _)| other == mark))?;
+    let several = classes.len() > 1 && classes.len() * 2 <= names.len();
+    several.then(|| format!("{{key:[0-9]+}}{mark}{{label}}.{{ext}}"))
+}
+
 /// The pattern of names such as `cat.17.jpg`, if all names are such and there are several classes.
 fn classes_in_names(names: &[String]) -> Option<String> {
     let form = Regex::new(r"^([A-Za-z][A-Za-z_ -]*?)([._ -]?)[0-9]+\.[^.]+$").ok()?;
     let mut classes = BTreeSet::new();
     let mut between: Option<&str> = None;
     for name in names {
-        let (_, [class, mark]) = form.captures(name)?.extract();
+        let Some(found) = form.captures(name) else { return classes_at_ends(names) };
+        let (_, [class, mark]) = found.extract();
         classes.insert(class);
         if *between.get_or_insert(mark) != mark {
             return None;
@@ -620,6 +644,25 @@ mod tests {
             &[
                 "{split=test}testset/{label}/{key}.{ext}",
                 "{split=train}trainset/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["trn/a/1.jpg", "tst/a/2.jpg"],
+            "`trn` and `tst` are a split",
+            &[
+                "{split=train}trn/{label}/{key}.{ext}",
+                "{split=test}tst/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+        // The folders in these are classes, not pairs of images.
+        refused(
+            &["im_train/a/1.jpg", "im_train/b/1.jpg", "im_test/a/1.jpg", "im_test/b/1.jpg"],
+            "are a split",
+            &[
+                "{split=test}im_test/{label}/{key}.{ext}",
+                "{split=train}im_train/{label}/{key}.{ext}",
                 "{label}/{key}.{ext}",
             ],
         );
@@ -711,6 +754,11 @@ mod tests {
             &["cat.1.jpg", "dog.2.jpg", "dog.3.jpg", "cat.4.jpg"],
             "`cat.1.jpg`",
             &["{label}.{key:[0-9]+}.{ext}", "{key}.{ext}"],
+        );
+        refused(
+            &["1_cat.jpg", "2_dog.jpg", "3_cat.jpg", "4_dog.jpg"],
+            "`1_cat.jpg`",
+            &["{key:[0-9]+}_{label}.{ext}", "{key}.{ext}"],
         );
         let names =
             ["train/cat_1.jpg", "train/cat_2.jpg", "train/big_dog_3.jpg", "train/big_dog_4.jpg"];
@@ -837,6 +885,12 @@ mod tests {
                 [("mask".to_owned(), "{split}_masks/{key}.{ext}".to_owned())]
             );
         }
+        let real = read(&["train/1.jpg", "train_masks/1_mask.gif"], true).unwrap_err();
+        let masks = ("mask".to_owned(), "{split}_masks/{key}_mask.{ext}".to_owned());
+        assert_eq!(real.readings[0].files, [masks]);
+        let real = read(&["images/1.jpg", "masks/1_m.png"], true).unwrap_err();
+        let masks = ("mask".to_owned(), "masks/{key}_m.{ext}".to_owned());
+        assert_eq!(real.readings[0].files, [masks]);
         let camvid = read(&["train/1.png", "trainannot/1.png"], true).unwrap_err();
         let masks = ("mask".to_owned(), "{split}annot/{key}.{ext}".to_owned());
         assert_eq!(camvid.readings[0].files, [masks]);

@@ -14,7 +14,7 @@ use crate::facts::{
 };
 use crate::layout::{
     BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, TablesBeside,
-    Unlabelled, in_a_table, masks_among, recognise,
+    Unlabelled, in_a_table, masks_among, pairs_in_one_folder, recognise,
 };
 use crate::source::{
     Archive, Inputs, OnBadInput, PixelColumns, Source, SourceError, hidden, media_type_of,
@@ -248,8 +248,17 @@ impl Meaning {
             let name_tables = |doubt: &mut Doubt| {
                 for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
                     way.tables = Some(tables.clone());
+                    // A table of the training images has no rows for those of the test.
+                    let of_training = |table: &String| {
+                        let name = table.rsplit('/').next().unwrap_or(table);
+                        split_within(name.split('.').next().unwrap_or(name)) == Some(Split::Train)
+                    };
+                    way.leaves_out |= folders.has_test() && tables.iter().any(of_training);
                 }
             };
+            if let Some(doubt) = pairs_in_one_folder(&folders) {
+                return Err(LayoutError::from(doubt).into());
+            }
             let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 let has_way = doubt.readings.iter().any(|way| way.tables.is_some());
                 if *options.labels == Labels::Path && !tables.is_empty() && !has_way {
@@ -273,6 +282,7 @@ impl Meaning {
             if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
                 return Err(doubt.into());
             }
+            scan.doubts.extend(texts_beside(scan, &found.patterns, options));
             scan.doubts.extend(unread_lists(&scan.lists, found.splits.is_empty()));
             scan.classes = found.classes;
             scan.split_words = found.splits;
@@ -283,6 +293,19 @@ impl Meaning {
         scan.layout = Layout::new(patterns.map_err(LayoutError::from)?)?;
         Ok(())
     }
+}
+
+/// As many texts as images, which are not read.
+fn texts_beside(scan: &Scan, patterns: &[String], options: &LayoutOptions<'_>) -> Option<Doubt> {
+    let n = *scan.ignored.get("txt").filter(|n| **n > 1 && **n == scan.files)?;
+    if !options.fields.is_empty() || matches!(options.labels, Labels::Table(_)) {
+        return None;
+    }
+    let [pattern] = patterns else { return None };
+    let text = format!("there are as many texts as images, {n}, and they are left out");
+    let files = vec![("caption".to_owned(), pattern.replace("{ext}", "txt"))];
+    let way = WayToRead { files, ..WayToRead::new("if they are captions", &[pattern]) };
+    Some(Doubt::new(text, vec![way]))
 }
 
 /// Lists that may say what is in each split, where no folder does.

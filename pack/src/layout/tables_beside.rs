@@ -18,6 +18,9 @@ pub(crate) struct TablesBeside {
     files: BTreeSet<PathBuf>,
     /// The folder that all files of XML are in, which may have boxes.
     xml: Option<PathBuf>,
+    /// The folder that files of JSON are in, and their number: one for each image may have boxes.
+    json: Option<PathBuf>,
+    n_json: u64,
     /// Folders of texts with boxes.
     yolo: BTreeSet<PathBuf>,
 }
@@ -37,6 +40,12 @@ impl TablesBeside {
                 if self.yolo.len() < MOST_NAMED && !self.yolo.contains(folder) {
                     self.yolo.insert(folder.to_owned());
                 }
+            }
+            "json" => {
+                self.n_json += 1;
+                let all = self.json.get_or_insert_with(|| folder.to_owned());
+                while !folder.starts_with(&all) && all.pop() {}
+                self.table(path, extension);
             }
             extension if TABLES.contains(&extension) => self.table(path, extension),
             _ => {}
@@ -65,6 +74,11 @@ impl TablesBeside {
         match (&self.xml, self.yolo.is_empty()) {
             (_, false) => self.yolo.iter().map(shown).collect(),
             (Some(folder), true) => vec![shown(folder)],
+            (None, true)
+                if self.n_json > 2 && self.best.as_ref().is_some_and(|(rank, _)| *rank >= 3) =>
+            {
+                self.json.iter().map(shown).collect()
+            }
             (None, true) => self.files.iter().map(shown).collect(),
         }
     }

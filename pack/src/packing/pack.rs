@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 
 use super::{PackReport, Resampling};
 use crate::error::Error;
-use crate::facts::{PixelBudget, RunError, setting};
+use crate::facts::{PixelBudget, RunError, merged, setting};
 use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
 use crate::plan::{
     Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
@@ -97,7 +97,7 @@ pub(crate) fn with_known(
         Some(plan) => Some(plan),
         None => match of_known(source, &options.plan)? {
             Some(plan) => Some(plan),
-            None => of_imagefolder(source, &options.plan)?,
+            None => of_imagefolder(source, &options.plan, &options.temp_dir)?,
         },
     };
     Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
@@ -381,8 +381,7 @@ pub(crate) fn make_plan(
         Some(mut of_table) if found.layout.has_labels() && builder.has_table_labels() => {
             if options.classes.is_none() {
                 of_table.extend(found.classes.iter().cloned());
-                of_table.sort();
-                of_table.dedup();
+                of_table = merged(of_table);
             }
             of_table
         }

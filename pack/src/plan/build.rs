@@ -23,7 +23,10 @@ use crate::facts::{
     BadInput, BadInputs, Doubt, Fault, KeyList, Names, Remedy, RunError, Sorter, Start, counted,
     is_jpeg_2000_name, setting,
 };
-use crate::layout::{Join, Labels, Layout, LayoutError, Table, Unlabelled};
+use crate::layout::{
+    BOXES, IN_PIXELS, Join, Labels, Layout, LayoutError, Table, Unlabelled, are_outside,
+    boxes_of_size,
+};
 use crate::plan::{
     Beside, CheckImages, Depths, FractionsBy, Group, PayloadRecipe, PlanError, PlanOptions,
     StackFiles, StackOptions, TileOptions, stack, tiles,
@@ -314,7 +317,8 @@ impl<'a> PlanBuilder<'a> {
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), self.skipped);
-        let mut resized = Names::default();
+        let (mut resized, mut outside) = (Names::default(), Names::default());
+        let boxes_at = from_table.fields.iter().position(|field| field.name.as_str() == BOXES);
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
@@ -356,10 +360,25 @@ impl<'a> PlanBuilder<'a> {
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
-            let sized = match size.filter(|_| options.check != CheckImages::None) {
+            let mut of_size = None;
+            let sized = match size
+                .filter(|size| *size == IN_PIXELS || options.check != CheckImages::None)
+            {
+                Some(IN_PIXELS) => match (beside.size_of(file), boxes_at) {
+                    (Ok(size), Some(at)) => {
+                        of_size = boxes_of_size(values, at, size);
+                        if of_size.as_ref().is_some_and(|values| are_outside(values, at)) {
+                            outside.push(file);
+                        }
+                        Ok(())
+                    }
+                    (Ok(_), None) => Ok(()),
+                    (Err(fault), _) => Err(fault),
+                },
                 Some(size) => beside.check_size(file, size, &mut resized),
                 None => Ok(()),
             };
+            let values = of_size.as_deref().unwrap_or(values);
             match sized.and_then(|()| beside.planned(file, &placed, &recipe)) {
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));
@@ -447,6 +466,7 @@ impl<'a> PlanBuilder<'a> {
         from_table.add_parts(layout)?;
         from_table.doubts.extend(of_grids);
         from_table.doubts.extend(of_resized(&resized));
+        from_table.doubts.extend(of_outside(&outside));
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());
         let images = layout.telling().collect();
@@ -480,6 +500,13 @@ fn without_class(
         }
     }
     Ok(())
+}
+
+/// Images of which boxes, in pixels, end outside of them.
+fn of_outside(images: &Names) -> Option<Doubt> {
+    let n = counted(images.n, "image has boxes", "images have boxes");
+    let text = format!("{n} that end outside of it: {images}");
+    (images.n > 0).then(|| Doubt::new(text, Vec::new()))
 }
 
 /// Images that have another size than their annotations say, and the same form.

@@ -131,10 +131,15 @@ impl PlannedFile<'_> {
             return resampled_tile(&wanted, dtype, image, scenes);
         }
         let Make::Window { dtype, side, mask } = of.make else {
-            let file = match &of.colours {
-                Some(colours) => colours.mask(&self.read()?, decoder, pages)?,
-                None => self.read()?,
-            };
+            let mut file = self.read()?;
+            let is_mask = matches!(of.make, Make::Mask) || of.colours.is_some();
+            if let Some(further) = gular_codec::Further::sniff(&file).filter(|_| is_mask) {
+                let limits = decoder.options().limits;
+                file = further.to_png(&file, &limits, pages == Pages::First)?;
+            }
+            if let Some(colours) = &of.colours {
+                file = colours.mask(&file, decoder, pages)?;
+            }
             return of.value(file, image, decoder, pages);
         };
         let (source, corner) = (&of.source, image.corner);

@@ -1,12 +1,13 @@
 //! An archive of any kind.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_codec::Format;
 
+use super::Source;
 use super::nested::Nested;
 use super::spool::unpack;
 use super::tar::Tar;
@@ -29,6 +30,8 @@ pub(crate) struct Archive {
 enum ArchiveKind {
     Zip(Zip),
     Tar(Tar),
+    /// A folder of archives.
+    Folder,
 }
 
 /// How archives are opened.
@@ -79,6 +82,26 @@ impl Archive {
         Ok(archive)
     }
 
+    /// The archives in a folder that has no images of its own, if it has any; each is read as
+    /// [`Nested`] says.
+    pub(super) fn of_folder(
+        path: &Path,
+        opening: &Opening<'_>,
+    ) -> Result<Option<Self>, SourceError> {
+        let kind = ArchiveKind::Folder;
+        let mut archive = Self { path: path.to_owned(), kind, nested: Nested::default() };
+        if !Nested::has_only_archives(&archive) {
+            return Ok(None);
+        }
+        archive.nested = Nested::open(&archive, opening)?;
+        Ok(Some(archive))
+    }
+
+    /// Whether it is a folder of shards as WebDataset writes them.
+    pub(super) fn has_shards(&self) -> bool {
+        self.nested.are_shards()
+    }
+
     /// Opens the archive `name` in `outer`; `path` is for messages.
     pub(super) fn inner(
         path: PathBuf,
@@ -87,7 +110,11 @@ impl Archive {
         opening: &Opening<'_>,
     ) -> Result<Self, SourceError> {
         let window = outer.own_member(&path, name, opening)?;
-        Self::of(path, window, opening)
+        let mut archive = Self::of(path, window, opening)?;
+        if let ArchiveKind::Folder = outer.kind {
+            archive.nested = Nested::open(&archive, opening)?;
+        }
+        Ok(archive)
     }
 
     /// The bytes of a member, also of one in an archive in this one. What is in a zip is unpacked.
@@ -112,6 +139,9 @@ impl Archive {
             ArchiveKind::Zip(zip) => {
                 let (reader, packed) = zip.reader(name).map_err(io)?;
                 Window::whole(unpack(path, reader, packed, opening)?).map_err(io)
+            }
+            ArchiveKind::Folder => {
+                File::open(self.path.join(name)).and_then(Window::whole).map_err(io)
             }
         }
     }
@@ -150,15 +180,18 @@ impl Archive {
         match &self.kind {
             ArchiveKind::Zip(zip) => zip.is_whole(),
             ArchiveKind::Tar(tar) => tar.is_whole(),
+            ArchiveKind::Folder => false,
         }
     }
 
     /// Whether it has a file of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        match &self.kind {
-            ArchiveKind::Zip(zip) => zip.has(name),
-            ArchiveKind::Tar(tar) => tar.has(name),
-        }
+        self.nested.find(name).is_some()
+            || match &self.kind {
+                ArchiveKind::Zip(zip) => zip.has(name),
+                ArchiveKind::Tar(tar) => tar.has(name),
+                ArchiveKind::Folder => self.path.join(name).is_file(),
+            }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -178,6 +211,7 @@ impl Archive {
         match &self.kind {
             ArchiveKind::Zip(zip) => zip.files(&self.path, own)?,
             ArchiveKind::Tar(tar) => tar.files(&self.path, own)?,
+            ArchiveKind::Folder => Source::Folder(self.path.clone()).files(own)?,
         }
         self.nested.files(each)
     }
@@ -188,6 +222,7 @@ impl Archive {
             (Some((inner, name)), _) => inner.read(name),
             (None, ArchiveKind::Zip(zip)) => zip.read(name),
             (None, ArchiveKind::Tar(tar)) => tar.read(name),
+            (None, ArchiveKind::Folder) => fs::read(self.path.join(name)),
         }
     }
 
@@ -197,6 +232,7 @@ impl Archive {
             (Some((inner, name)), _) => inner.read_start(name, start),
             (None, ArchiveKind::Zip(zip)) => zip.read_start(name, start),
             (None, ArchiveKind::Tar(tar)) => tar.read_start(name, start),
+            (None, ArchiveKind::Folder) => File::open(self.path.join(name))?.read_exact(start),
         }
     }
 }

@@ -35,7 +35,7 @@ const KEY_NAMES: [&str; 22] = [
 ];
 
 /// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
-const LABEL_NAMES: [&str; 14] = [
+const LABEL_NAMES: [&str; 15] = [
     "label",
     "labels",
     "class",
@@ -44,6 +44,7 @@ const LABEL_NAMES: [&str; 14] = [
     "target",
     "category",
     "classname",
+    "labelname",
     "tags",
     "finelabel",
     "findinglabels",
@@ -90,7 +91,7 @@ fn is_coordinate(column: &str, columns: &[String]) -> bool {
     is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
 }
 
-fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
+pub(crate) fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
     names.iter().find_map(|name| columns.iter().find(|column| plain(column) == *name))
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn separator_of(start: &[u8]) -> u8 {
     let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
     let count = |separator: u8| line.iter().filter(|b| **b == separator).count();
     let mut best = b',';
-    for other in [b';', b'\t'] {
+    for other in [b';', b'\t', b'|'] {
         if count(other) > count(best) {
             best = other;
         }

@@ -33,6 +33,14 @@ pub enum SourceError {
         /// What is wrong.
         reason: String,
     },
+    /// A folder of numbered archives that have a file for each part of a sample.
+    #[error(
+        "`{path}` has shards as WebDataset writes them: their names say nothing about the images in them"
+    )]
+    Shards {
+        /// The folder.
+        path: String,
+    },
     /// One of the files that a large archive was divided into.
     #[error("`{0}` is one part of an archive that was divided into several files")]
     ArchivePart(String),

@@ -5,7 +5,7 @@
 //! .zip ─ central directory ───────────────▶ members, each by a positional read and inflated alone
 //! .tar ─ headers, walked once ────────────▶ members, each by a positional read
 //! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
-//! archives in an archive without images ─ in a .tar in place, of a .zip unpacked once ─▶ as these
+//! archives in an archive or folder without images ─ in place, or in a .zip unpacked once ─▶ as these
 //! .h5 .nc ─ see `datasets` ─────────────────▶ rows of datasets, as .npy files
 //! .csv, MNIST, CIFAR ─ see `pixels` ────────▶ rows, each by a positional read
 //! ```
@@ -36,7 +36,8 @@ use rustix::buffer::spare_capacity;
 pub(crate) use archive::Archive;
 use archive::Opening;
 pub(crate) use column_names::{
-    BOM, MOST_ROW_BYTES, all_labels, find_key, find_label, find_split, is_of_splits, separator_of,
+    BOM, MOST_ROW_BYTES, all_labels, find, find_key, find_label, find_split, is_of_splits,
+    separator_of,
 };
 pub(crate) use datasets::{Column, DatasetRows, Other, columns};
 pub use datasets::{DatasetFault, has_datasets};
@@ -75,7 +76,17 @@ impl Source {
             return Ok(Self::Datasets(rows));
         }
         if metadata.is_dir() {
-            return Ok(Self::Folder(path.to_owned()));
+            let opening = Opening { limits: &options.archive, temp: temp.unwrap_or(path), cancel };
+            let archives = match temp.is_some() && options.inputs != Inputs::Bytes {
+                true => Archive::of_folder(path, &opening)?,
+                false => None,
+            };
+            if options.images.is_empty() && archives.as_ref().is_some_and(Archive::has_shards) {
+                let path = path.display().to_string();
+                return Err(SourceError::Shards { path });
+            }
+            let archives = archives.map(Self::Archive);
+            return Ok(archives.unwrap_or_else(|| Self::Folder(path.to_owned())));
         }
         // Opening a pipe would wait until somebody writes into it.
         if !metadata.is_file() {

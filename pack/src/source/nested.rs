@@ -1,17 +1,21 @@
-//! Archives in an archive.
+//! Archives in an archive, or in a folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::archive::{Archive, Opening};
+use crate::facts::{RunError, stem_and_extension};
 use crate::source::{ArchiveLimits, Inputs, SourceError, hidden, media_type_of};
 
 /// Ends of the names of archives.
 const ENDS: [&str; 5] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
+/// Extensions of the parts of a sample, beside its image. Source: the decoders of
+/// <https://github.com/webdataset/webdataset>, and img2dataset.
+const PARTS: [&str; 4] = ["cls", "json", "txt", "caption"];
 /// Most of them that are unpacked: each is an open file.
 const MOST_UNPACKED: usize = 256;
 
-/// The archives in an archive that has no images of its own, as `ILSVRC2012_img_train.tar` and the
+/// The archives in an archive or a folder that has no images of its own, as `ILSVRC2012_img_train.tar` and the
 /// downloads of competitions are. Each is read as the folder to which people unpack it: named like
 /// the archive, unless everything in it is in such a folder already.
 #[derive(Debug, Default)]
@@ -30,6 +34,18 @@ struct Inner {
 }
 
 impl Nested {
+    /// Whether `outer` has archives and no images.
+    pub(super) fn has_only_archives(outer: &Archive) -> bool {
+        let (mut has_archives, mut has_images) = (false, false);
+        let walked = outer.files::<SourceError>(&mut |name, _| {
+            has_archives |= !hidden(name) && stem(name).is_some();
+            has_images = is_input(name);
+            // The first image ends the walk, whatever the error.
+            if has_images { Err(RunError::Cancelled.into()) } else { Ok(()) }
+        });
+        walked.is_ok() && has_archives && !has_images
+    }
+
     /// Opens all archives in `outer`, if it has no images.
     pub(super) fn open(outer: &Archive, opening: &Opening<'_>) -> Result<Self, SourceError> {
         let (mut names, mut has_images, mut left) =
@@ -75,6 +91,22 @@ impl Nested {
             }
         }
         Ok(Self { archives, names })
+    }
+
+    /// Whether these are shards of WebDataset: numbered, with a file for each part of a sample.
+    pub(super) fn are_shards(&self) -> bool {
+        let is_numbered = |name: &String| {
+            stem(name).is_some_and(|stem| stem.ends_with(|last: char| last.is_ascii_digit()))
+        };
+        let (mut images, mut parts) = (0_u64, 0_u64);
+        let walked = self.files::<SourceError>(&mut |name, _| {
+            let (_, extension) = stem_and_extension(name.rsplit('/').next().unwrap_or(name));
+            images += u64::from(media_type_of(name, Inputs::Images).is_some());
+            parts += u64::from(PARTS.contains(&extension.to_ascii_lowercase().as_str()));
+            Ok(())
+        });
+        let are_parts = walked.is_ok() && images > 0 && parts >= images;
+        self.names.iter().all(is_numbered) && are_parts
     }
 
     /// Whether a member is one of these archives.

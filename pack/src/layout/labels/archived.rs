@@ -38,7 +38,7 @@ impl Unpacked {
             move |e| LayoutError::io(what, &path, e)
         };
         for file in &mut unpacked.options.files {
-            let Some((archive, member)) = in_archive(file) else { continue };
+            let Some((archive, member)) = in_archive(file, source) else { continue };
             let folder = match &unpacked.kept {
                 Some(folder) => folder,
                 None => {
@@ -97,7 +97,13 @@ impl Unpacked {
 }
 
 /// The archive that has a file in it, and the file's name there.
-fn in_archive(file: &Path) -> Option<(PathBuf, String)> {
+fn in_archive(file: &Path, source: &Source) -> Option<(PathBuf, String)> {
+    // A source of archives has the folders to which people would unpack them.
+    if let (Source::Archive(archive), false) = (source, file.exists())
+        && let Ok(member) = file.strip_prefix(archive.path())
+    {
+        return Some((archive.path().to_owned(), member.to_str()?.to_owned()));
+    }
     let archive = file.ancestors().skip(1).find(|path| path.is_file())?;
     Some((archive.to_owned(), file.strip_prefix(archive).ok()?.to_str()?.to_owned()))
 }

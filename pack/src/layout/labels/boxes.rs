@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::cell::Cell;
 use super::columns::ValueKind;
 use super::rows::{Format, fault};
-use super::yolo;
+use super::{kitti, labelme, yolo};
 use crate::layout::LayoutError;
 use crate::source::MOST_ROW_BYTES;
 use crate::source::{hidden, walk};
@@ -15,6 +17,28 @@ use crate::source::{hidden, walk};
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
 /// The name of the field with the boxes.
 pub(crate) const BOXES: &str = "boxes";
+
+/// The size of images of which the annotations do not say it, so that boxes are in their pixels.
+pub(crate) const IN_PIXELS: (u32, u32) = (u32::MAX, u32::MAX);
+
+/// The values of a row with boxes in pixels, which become fractions of an image of this size. `at` is
+/// the place of the boxes among them.
+pub(crate) fn of_size(values: &str, at: usize, (width, height): (u32, u32)) -> Option<String> {
+    let mut values: Vec<Value> = serde_json::from_str(values).ok()?;
+    let numbers = values.get_mut(at)?.get_mut(2)?.as_array_mut()?;
+    for (number, side) in numbers.iter_mut().zip([width, height].into_iter().cycle()) {
+        *number = Value::from(number.as_f64()? / f64::from(side));
+    }
+    Some(Value::Array(values).to_string())
+}
+
+/// Whether a box of a row, in fractions of its image, ends outside of it.
+pub(crate) fn are_outside(values: &str, at: usize) -> bool {
+    let values: Vec<Value> = serde_json::from_str(values).unwrap_or_default();
+    let numbers = values.get(at).and_then(|of| of.get(2)).and_then(Value::as_array);
+    let is_outside = |number: &Value| number.as_f64().is_none_or(|x| !(-0.01..=1.01).contains(&x));
+    numbers.is_some_and(|numbers| numbers.iter().any(is_outside))
+}
 
 /// One box of an image.
 pub(super) struct Boxed {
@@ -54,7 +78,7 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
 
 /// The format of a folder of annotations.
 pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
-    let (mut xml, mut txt) = (None, None);
+    let (mut xml, mut txt, mut of_kitti, mut json) = (None, None, false, false);
     walk::<LayoutError>(folder, &mut |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if hidden(&name) {
@@ -62,8 +86,16 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
         }
         let seen = match path.extension().and_then(|extension| extension.to_str()) {
             Some("xml") => Some(&mut xml),
+            Some("json") if !json => {
+                json = labelme::is_file(path);
+                None
+            }
             // Exports have notes for people, too.
-            Some("txt") if txt.is_none() && yolo::begins_with_box(path) => Some(&mut txt),
+            Some("txt") if txt.is_none() && yolo::begins(path, yolo::is_line) => Some(&mut txt),
+            Some("txt") if txt.is_none() && yolo::begins(path, kitti::is_line) => {
+                of_kitti = true;
+                Some(&mut txt)
+            }
             _ => None,
         };
         if let Some(seen) = seen {
@@ -81,6 +113,8 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
             Err(fault(folder, None, reason))
         }
         (Some(_), None) => Ok(Format::Voc),
+        _ if of_kitti => Ok(Format::Kitti),
+        (None, None) if json => Ok(Format::LabelMe),
         _ => Ok(Format::Yolo),
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct Coco {
     /// The annotations, sorted by image.
     pub(super) annotations: Vec<Annotation>,
     /// The categories, sorted by id.
+    #[serde(default)]
     pub(super) categories: Vec<Category>,
 }
 
@@ -46,11 +47,14 @@ pub(super) struct CocoImage {
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotation {
     pub(super) image_id: ImageId,
+    /// Captions have none.
+    #[serde(default)]
     pub(super) category_id: i64,
     /// The box: left, top, width, height in pixels.
     pub(super) bbox: Option<[f64; 4]>,
     #[serde(default)]
     pub(super) iscrowd: u8,
+    pub(super) caption: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,7 +123,9 @@ impl Coco {
             if coco.images.binary_search_by_key(&image, |image| image.id).is_err() {
                 no_image.push(&image.to_string());
             }
-            if !numbers.contains_key(&annotation.category_id) {
+            let is_named =
+                annotation.caption.is_some() || numbers.contains_key(&annotation.category_id);
+            if !is_named {
                 no_category.push(&annotation.category_id.to_string());
             }
         }
@@ -157,10 +163,17 @@ impl Coco {
         if self.has_boxes() { none.count() as u64 } else { 0 }
     }
 
-    /// The size of the image that the row `line` is about, of which boxes are fractions.
+    /// The size of the image that the row `line` is about, of which boxes are fractions; those of
+    /// [`boxes::IN_PIXELS`] become that later.
     pub(super) fn size(&self, line: u64) -> Option<(u32, u32)> {
         let at = usize::try_from(line).ok()?.checked_sub(1)?;
         let image = self.images.get(at).filter(|_| self.has_boxes())?;
+        let size = (image.width, image.height);
+        match size {
+            (None, None) => return Some(boxes::IN_PIXELS),
+            (Some(1.0), Some(1.0)) => return None,
+            _ => {}
+        }
         let whole = |n: f64| (n.fract() == 0.0 && n > 0.0).then_some(n as u32);
         Some((whole(image.width?)?, whole(image.height?)?))
     }
@@ -182,6 +195,25 @@ impl Coco {
             }
         }
         names
+    }
+
+    /// Whether annotations are captions.
+    fn has_captions(&self) -> bool {
+        self.annotations.iter().any(|annotation| annotation.caption.is_some())
+    }
+
+    /// Hands on the captions of each image.
+    fn captions(&self, each: Each<'_>) -> Result<(), LayoutError> {
+        let columns = ["file_name", "caption"].map(str::to_owned);
+        let mut rest = self.annotations.as_slice();
+        for (line, image) in (1..).zip(&self.images) {
+            let n = rest.partition_point(|annotation| annotation.image_id == image.id);
+            let (here, after) = rest.split_at(n);
+            rest = after;
+            let texts = here.iter().filter_map(|of| of.caption.clone()).map(Cell::Text).collect();
+            each(line, &columns, &[Cell::Text(image.file_name.clone()), Cell::List(texts)])?;
+        }
+        Ok(())
     }
 
     /// Hands on the categories of whole images.
@@ -211,18 +243,33 @@ impl Coco {
         Ok(())
     }
 
-    /// Hands on the annotations as a table; `path` is for messages.
-    pub(super) fn rows(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
+    /// Hands on the annotations as a table; `path` is for messages. Classes are numbered as in
+    /// `classes`, which has those of further files, too.
+    pub(super) fn rows(
+        &self,
+        path: &Path,
+        classes: Option<&[String]>,
+        each: Each<'_>,
+    ) -> Result<(), LayoutError> {
+        if self.has_captions() {
+            return self.captions(each);
+        }
         if !self.has_boxes() {
             return self.labels(each);
         }
-        let (numbers, columns) = (self.numbers(), boxes::columns(true));
+        let (mut numbers, columns) = (self.numbers(), boxes::columns(true));
+        if let Some(classes) = classes {
+            let places: HashMap<&String, i64> = classes.iter().zip(0..).collect();
+            let of_all = self.categories.iter().map(|of| (of.id, places.get(&of.name).copied()));
+            numbers = of_all.filter_map(|(id, place)| Some((id, place?))).collect();
+        }
         let mut rest = self.annotations.as_slice();
         for (line, image) in (1..).zip(&self.images) {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);
             let (of_image, after) = rest.split_at(n);
             rest = after;
-            let (w, h) = (image.width.unwrap_or(0.0), image.height.unwrap_or(0.0));
+            // Where nothing says the size, boxes stay in pixels until the image is there.
+            let (w, h) = (image.width.unwrap_or(1.0), image.height.unwrap_or(1.0));
             if !(w > 0.0 && h > 0.0) {
                 let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
                 return Err(fault(path, Some(line), reason));

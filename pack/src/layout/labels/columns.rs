@@ -10,6 +10,8 @@ use crate::facts::split_of;
 
 /// The media type of arrays that say their own shape. Format: `FORMAT.md`, "Fields".
 pub(super) const NPY: &str = "application/x-npy";
+/// The media type of lists of texts.
+const JSON: &str = "application/json";
 
 /// The type of a column's values, in all rows together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +49,9 @@ pub(super) struct Seen {
     lists: u64,
     /// Cells that say yes or no, in numbers or words.
     flags: u64,
+    /// Cells of -1, and of 1.
+    minus: u64,
+    ones: u64,
     /// Those of the numbers that are fractions, and those that are not numbers.
     fractions: u64,
     nans: u64,
@@ -105,6 +110,8 @@ impl Seen {
             self.n_splits += 1;
         }
         self.flags += u64::from(flag(cell).is_some());
+        self.ones += u64::from(flag(cell) == Some(true));
+        self.minus += u64::from(cell.class_number() == Some(-1));
         match cell {
             Cell::Missing => self.missing += 1,
             Cell::Bool(_) => self.bools += 1,
@@ -163,6 +170,16 @@ impl Seen {
     /// Whether all `rows` say yes or no.
     pub(super) fn is_flag(&self, rows: u64) -> bool {
         self.flags == rows && self.missing < rows
+    }
+
+    /// Whether all `rows` say yes or no as 1 and -1.
+    pub(super) fn is_sign(&self, rows: u64) -> bool {
+        self.ones + self.minus == rows
+    }
+
+    /// Whether all `rows` say yes, no or, as -1, something else.
+    pub(super) fn is_unsure_flag(&self, rows: u64) -> bool {
+        self.flags + self.minus == rows && self.missing < rows
     }
 
     /// Whether all `rows` have a value.
@@ -293,7 +310,7 @@ pub(super) fn field(column: &str, kind: &ValueKind) -> Result<Field, String> {
         ValueKind::Lists { integers: true } | ValueKind::Arrays { .. } => {
             Field::bytes(name, vec![NPY.to_owned()])
         }
-        ValueKind::Lists { .. } => return Err("it holds lists of text".to_owned()),
+        ValueKind::Lists { .. } => Field::bytes(name, vec![JSON.to_owned()]),
         ValueKind::Unusable(reason) => return Err(reason.clone()),
     })
 }

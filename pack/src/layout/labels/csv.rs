@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::cell::Cell;
 use super::rows::{Each, MOST_COLUMNS, fault, too_many_columns};
 use crate::layout::LayoutError;
-use crate::source::{BOM, MOST_ROW_BYTES, separator_of};
+use crate::source::{BOM, MOST_ROW_BYTES, find_key, separator_of};
 
 /// The first line is looked at so far for what separates cells.
 const FIRST_LINE: usize = 64 << 10;
@@ -65,6 +65,16 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
         let cells: Vec<Cell> = record.iter().map(Cell::written).collect();
         each(line, &columns, &cells)?;
     }
+}
+
+/// Whether the first line of a text has several columns, of which one is named as those of files are.
+pub(super) fn names_files(path: &Path) -> bool {
+    let mut line = String::new();
+    let file = File::open(path).map(|file| BufReader::new(file.take(FIRST_LINE as u64)));
+    let read = file.and_then(|mut file| file.read_line(&mut line));
+    let separator = char::from(separator_of(line.as_bytes()));
+    let names: Vec<String> = line.split(separator).map(|name| name.trim().to_owned()).collect();
+    read.is_ok() && names.len() > 1 && find_key(&names).is_some()
 }
 
 /// Ends with an error when a row takes more than its share: a quote that is never closed would

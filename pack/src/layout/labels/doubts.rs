@@ -17,6 +17,15 @@ pub(super) fn of_boxes(
         let text = format!("{n} annotations of `{}` have no box and are left out", path.display());
         doubts.push(Doubt::new(text, Vec::new()));
     }
+    let others = tables.beside_boxes(path);
+    if tables.has_boxes(path)? && !others.is_empty() {
+        let text = format!(
+            "`{}` has a row for each box, of which these columns are left out: {}",
+            path.display(),
+            crate::facts::named(others.iter())
+        );
+        doubts.push(Doubt::new(text, Vec::new()));
+    }
     let outside = tables.outside(path)?;
     if outside.n > 0 {
         let text = format!(
@@ -66,6 +75,14 @@ pub(super) fn may_be_splits(name: &str) -> Doubt {
 /// A column of classes with -1 in it.
 pub(super) fn unknown(name: &str) -> Doubt {
     let text = format!("column `{name}` has the label -1, which says that a class is unknown");
+    Doubt::new(text, Vec::new())
+}
+
+/// A column whose classes were divided.
+pub(super) fn are_several(name: &str, word: &str, separator: char) -> Doubt {
+    let text = format!(
+        "column `{name}` has classes such as `{word}`, which are divided at `{separator}`: an image can have several"
+    );
     Doubt::new(text, Vec::new())
 }
 

@@ -16,14 +16,17 @@ pub(super) struct Indicators {
     columns: Vec<String>,
     /// Whether an image may have several of the classes, or none.
     several: bool,
+    /// Whether -1 says that an image has not the class.
+    signs: bool,
     /// The name of the column that they become.
     pub(super) name: String,
 }
 
 impl Indicators {
-    /// Takes these columns of all tables, which hold only 0 and 1.
+    /// Takes these columns of all tables, which hold only 0 and 1, or -1 and 1 if `signs`.
     pub(super) fn new(
         columns: Vec<String>,
+        signs: bool,
         tables: &Tables,
         files: &[impl AsRef<Path>],
     ) -> Result<Self, LayoutError> {
@@ -31,7 +34,7 @@ impl Indicators {
             0 | 1 => columns.join(","),
             more => format!("{},… and {more} more", columns[..MOST_NAMED].join(",")),
         };
-        let mut found = Self { columns, several: true, name };
+        let mut found = Self { columns, several: true, signs, name };
         let mut lone = true;
         for path in files {
             let path = path.as_ref();
@@ -44,9 +47,20 @@ impl Indicators {
         Ok(found)
     }
 
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
     /// Whether each image has one class.
     pub(super) fn is_one_hot(&self) -> bool {
         !self.several
+    }
+
+    fn flag(&self, cell: &Cell) -> Option<bool> {
+        match cell.class_number() {
+            Some(-1) if self.signs => Some(false),
+            _ => flag(cell),
+        }
     }
 
     /// Calls `each` with the rows of a table: first the column of classes, then all others.
@@ -59,7 +73,7 @@ impl Indicators {
         let mut columns = vec![self.name.clone()];
         // For each column of the table, the class that it is.
         let mut of_class: Vec<Option<&String>> = Vec::new();
-        tables.read_joined(path, &mut |line, names, cells| {
+        tables.read_gathered(path, &mut |line, names, cells| {
             for name in names.iter().skip(of_class.len()) {
                 let class = self.columns.iter().find(|column| *column == name);
                 if class.is_none() {
@@ -71,7 +85,7 @@ impl Indicators {
             for (class, cell) in of_class.iter().zip(cells) {
                 match class {
                     None => rest.push(cell.clone()),
-                    Some(class) => match flag(cell) {
+                    Some(class) => match self.flag(cell) {
                         Some(true) => classes.push(Cell::Text((*class).clone())),
                         Some(false) => {}
                         None => {
@@ -100,6 +114,8 @@ impl Indicators {
 pub(super) fn flag(cell: &Cell) -> Option<bool> {
     match (cell, cell.class_number()) {
         (Cell::Missing, _) | (Cell::Bool(false), _) | (_, Some(0)) => Some(false),
+        (Cell::Written(word), None) if word.trim().eq_ignore_ascii_case("false") => Some(false),
+        (Cell::Written(word), None) if word.trim().eq_ignore_ascii_case("true") => Some(true),
         (Cell::Bool(true), _) | (_, Some(1)) => Some(true),
         _ => None,
     }
@@ -126,6 +142,18 @@ pub(super) fn may_be_classes(columns: &[String]) -> Doubt {
             column("if they are fields, and there are no classes", "none".to_owned()),
         ],
     )
+}
+
+/// Columns of 0, 1 and -1, of which nobody knows what -1 means.
+pub(super) fn unsure(columns: &[String]) -> Doubt {
+    let named = crate::facts::named(columns.iter());
+    let text = format!(
+        "the columns {named} hold 0 or nothing, 1, and also -1, which often says that nobody is sure: as classes, they need 0 or 1 in its place"
+    );
+    let label_column = Some("none".to_owned());
+    let fields =
+        WayToRead { label_column, ..WayToRead::new("to keep all of these as fields", &[]) };
+    Doubt::new(text, vec![fields])
 }
 
 /// Columns of 0 and 1 that were taken for classes, as one of them is 1 in each row.

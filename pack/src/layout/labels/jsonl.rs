@@ -12,7 +12,7 @@ use super::rows::{Each, MOST_COLUMNS, fault, too_many_columns};
 use crate::layout::LayoutError;
 use crate::source::{BOM, MOST_ROW_BYTES};
 
-/// Reads a table. Columns are found on the way; one that a line lacks is missing there.
+/// Reads a table. The members of an object in a cell are columns of their own. Columns are found on the way; one that a line lacks is missing there.
 pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
@@ -61,7 +61,7 @@ impl Columns {
         object: Map<String, Value>,
     ) -> Result<Vec<Cell>, LayoutError> {
         let mut cells = vec![Cell::Missing; self.names.len()];
-        for (name, value) in object {
+        for (name, value) in object.into_iter().flat_map(members) {
             let place = match self.places.get(&name) {
                 Some(place) => *place,
                 None => {
@@ -77,6 +77,16 @@ impl Columns {
             cells[place] = cell(value);
         }
         Ok(cells)
+    }
+}
+
+/// A value by its name, and those of an object by both names: `objects.bbox`.
+fn members((name, value): (String, Value)) -> Vec<(String, Value)> {
+    match value {
+        Value::Object(inner) if !inner.is_empty() => {
+            inner.into_iter().map(|(own, value)| (format!("{name}.{own}"), value)).collect()
+        }
+        value => vec![(name, value)],
     }
 }
 

@@ -104,7 +104,7 @@ fn read_line<'a>(
     }
     best.map(|(_, values)| values).ok_or_else(|| {
         fault(match patterns {
-            [one] => format!("the pattern `{one}` does not fit it"),
+            [one] => format!("the pattern `{one}` does not fit it: lines of another form need a pattern of their own"),
             _ => {
                 let shown: Vec<String> = patterns.iter().map(|p| format!("`{p}`")).collect();
                 format!("none of the patterns {} fits it", shown.join(", "))

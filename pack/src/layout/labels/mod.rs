@@ -10,27 +10,34 @@
 //! classes, and for the rows. Joining rows and images sorts on disk, as the plan does.
 
 mod archived;
+mod box_rows;
 mod boxes;
 mod cell;
 mod coco;
 mod columns;
+mod counted;
 mod csv;
 mod doubts;
+mod gather;
 mod indicators;
 mod join;
 mod json;
 mod jsonl;
+mod kitti;
+mod labelme;
 mod list;
 mod lookup;
+mod objects;
 mod parquet;
 mod rows;
 mod table;
 mod values;
 mod voc;
+mod wider;
 mod yolo;
 
 pub(crate) use archived::Unpacked;
-pub(crate) use boxes::BOXES;
+pub(crate) use boxes::{BOXES, IN_PIXELS, are_outside, of_size as boxes_of_size};
 pub(crate) use cell::Cell;
 pub(crate) use join::{Join, Joined, Said};
 pub use lookup::JoinedTables;

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::box_rows::BoxColumns;
 use super::boxes;
 use super::cell::Cell;
 use super::coco::Coco;
+use super::gather::Gathered;
 use super::indicators::Indicators;
 use super::lookup::Lookup;
-use super::{csv, json, jsonl, list, lookup, parquet, voc, yolo};
+use super::{
+    box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, voc, wider, yolo,
+};
 use crate::facts::Names;
 use crate::facts::Pattern;
 use crate::layout::LayoutError;
@@ -36,11 +40,29 @@ pub(super) enum Format {
     Yolo,
     /// Boxes in a folder of XML files.
     Voc,
+    /// Boxes in a folder of KITTI's text files.
+    Kitti,
+    /// Boxes in a folder of LabelMe's JSON files.
+    LabelMe,
+    /// Rows below their number and the names of columns.
+    Counted,
+    /// Faces in one list.
+    Wider,
+    /// Boxes in the rows of a table.
+    Boxes,
     /// Lines whose parts a pattern names.
     List,
 }
 
 impl Format {
+    /// Whether a file is parsed once, and held.
+    fn is_parsed(self) -> bool {
+        matches!(
+            self,
+            Self::Coco | Self::Voc | Self::LabelMe | Self::Kitti | Self::Wider | Self::Boxes
+        )
+    }
+
     pub(super) fn of(path: &Path) -> Result<Self, LayoutError> {
         if path.is_dir() {
             return boxes::format(path);
@@ -53,6 +75,9 @@ impl Format {
             "parquet" => Ok(Self::Parquet),
             "json" if json::has_rows(path) => Ok(Self::Json),
             "json" => Ok(Self::Coco),
+            "txt" if wider::is_list(path) => Ok(Self::Wider),
+            "txt" if counted::is_table(path) => Ok(Self::Counted),
+            "txt" if csv::names_files(path) => Ok(Self::Csv),
             "txt" | "lst" | "list" => Ok(Self::List),
             _ => Err(LayoutError::NoTable(path.display().to_string())),
         }
@@ -65,6 +90,10 @@ impl Format {
 pub(crate) struct Tables {
     coco: Mutex<BTreeMap<PathBuf, Arc<Coco>>>,
     formats: Mutex<BTreeMap<PathBuf, Format>>,
+    /// The columns of names and of labels that the user gives.
+    pub(super) given: [Option<String>; 2],
+    /// The classes of all files of boxes, where each has some of them.
+    pub(super) classes: Option<Vec<String>>,
     /// What the lines of each list mean.
     lines: BTreeMap<PathBuf, Vec<Pattern>>,
     /// What is the same in all rows of a table: names of columns, and cells.
@@ -73,6 +102,8 @@ pub(crate) struct Tables {
     pub(super) lookups: Vec<Lookup>,
     /// Columns that are one of classes.
     pub(super) indicators: Option<Indicators>,
+    /// Columns that have a list for each image, which has several rows.
+    pub(super) gathered: Option<Gathered>,
 }
 
 impl Tables {
@@ -93,22 +124,49 @@ impl Tables {
 
     /// The format of a table, which is looked for once; a list may have any name.
     fn format(&self, path: &Path) -> Result<Format, LayoutError> {
-        if self.lines.contains_key(path) {
-            return Ok(Format::List);
-        }
         let mut known = self.formats.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(format) = known.get(path) {
             return Ok(*format);
         }
-        let format = Format::of(path)?;
+        let own = self.own_format(path)?;
+        let format = if self.box_columns(path, own).is_some() { Format::Boxes } else { own };
         known.insert(path.to_owned(), format);
         Ok(format)
+    }
+
+    /// The format of a file, whatever its columns mean.
+    fn own_format(&self, path: &Path) -> Result<Format, LayoutError> {
+        if self.lines.contains_key(path) { Ok(Format::List) } else { Format::of(path) }
+    }
+
+    /// The columns of boxes, of which a row has one or all of an image.
+    fn box_columns(&self, path: &Path, own: Format) -> Option<BoxColumns> {
+        use Format::{Csv, Json, JsonLines, List, Parquet, Tsv};
+        let is_table = matches!(own, Csv | Tsv | JsonLines | Json | Parquet | List);
+        let [key, class] = self.given.each_ref().map(Option::as_deref);
+        let read = |each: Each<'_>| self.read_as(own, path, each);
+        if is_table { box_rows::find_columns(&read, key, class) } else { None }
+    }
+
+    /// The columns of a table of boxes that say something else, and are left out.
+    pub(super) fn beside_boxes(&self, path: &Path) -> Vec<String> {
+        let own = self.own_format(path).ok();
+        let columns = own.and_then(|own| self.box_columns(path, own));
+        columns.map(|columns| columns.others).unwrap_or_default()
     }
 
     /// Calls `each` with the rows of the table at `path`.
     pub(super) fn read(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
         match &self.indicators {
             Some(indicators) => indicators.rows(path, self, each),
+            None => self.read_gathered(path, each),
+        }
+    }
+
+    /// Calls `each` with a row for each image, of tables in which images have several.
+    pub(super) fn read_gathered(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
+        match &self.gathered {
+            Some(gathered) => gathered.rows(path, self, each),
             None => self.read_joined(path, each),
         }
     }
@@ -128,9 +186,6 @@ impl Tables {
 
     /// Calls `each` with the rows as they are in the file.
     pub(crate) fn read_plain(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
-        if let Some(lines) = self.lines.get(path) {
-            return list::read(path, lines, each);
-        }
         let Some((names, values)) = self.constants.get(path) else {
             return self.read_file(path, each);
         };
@@ -141,14 +196,27 @@ impl Tables {
     }
 
     fn read_file(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
-        match self.format(path)? {
-            Format::List => Err(list::no_pattern(path)),
+        self.read_as(self.format(path)?, path, each)
+    }
+
+    fn read_as(&self, format: Format, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
+        match format {
+            Format::List => match self.lines.get(path) {
+                Some(lines) => list::read(path, lines, each),
+                None => Err(list::no_pattern(path)),
+            },
             Format::Csv => csv::read(path, None, each),
+            Format::Counted => counted::read(path, each),
             Format::Tsv => csv::read(path, Some(b'\t'), each),
             Format::JsonLines => jsonl::read(path, each),
             Format::Json => json::read(path, each),
             Format::Parquet => parquet::read(path, each),
-            Format::Coco | Format::Voc => self.coco(path)?.rows(path, each),
+            Format::Coco
+            | Format::Voc
+            | Format::LabelMe
+            | Format::Kitti
+            | Format::Wider
+            | Format::Boxes => self.coco(path)?.rows(path, self.classes.as_deref(), each),
             Format::Yolo => yolo::read(path, each),
         }
     }
@@ -156,16 +224,21 @@ impl Tables {
     /// The classes that a file of boxes names, if it does.
     pub(super) fn box_classes(&self, path: &Path) -> Result<Option<Vec<String>>, LayoutError> {
         match self.format(path)? {
-            Format::Coco | Format::Voc => Ok(Some(self.coco(path)?.classes())),
+            format if format.is_parsed() => Ok(Some(self.coco(path)?.classes())),
             Format::Yolo => Ok(yolo::classes(path)?.map(|found| found.names)),
             _ => Ok(None),
         }
     }
 
+    /// Whether the classes of a file of boxes are only those of its boxes, not all that there are.
+    pub(super) fn has_own_classes(&self, path: &Path) -> Result<bool, LayoutError> {
+        Ok(!matches!(self.format(path)?, Format::Coco | Format::Yolo))
+    }
+
     /// Whether a file has boxes, each with a class.
     pub(super) fn has_boxes(&self, path: &Path) -> Result<bool, LayoutError> {
         Ok(match self.format(path)? {
-            Format::Coco | Format::Voc => self.coco(path)?.has_boxes(),
+            format if format.is_parsed() => self.coco(path)?.has_boxes(),
             Format::Yolo => true,
             _ => false,
         })
@@ -182,7 +255,7 @@ impl Tables {
     /// The size of the image that a row is about, if the table has boxes and says it.
     pub(super) fn size(&self, path: &Path, line: u64) -> Result<Option<(u32, u32)>, LayoutError> {
         match self.format(path)? {
-            Format::Coco | Format::Voc => Ok(self.coco(path)?.size(line)),
+            format if format.is_parsed() => Ok(self.coco(path)?.size(line)),
             _ => Ok(None),
         }
     }
@@ -200,7 +273,20 @@ impl Tables {
         if let Some(coco) = known.get(path) {
             return Ok(Arc::clone(coco));
         }
-        let coco = Arc::new(if path.is_dir() { voc::read(path)? } else { Coco::open(path)? });
+        let coco = Arc::new(match self.format(path)? {
+            Format::Voc => voc::read(path)?,
+            Format::Kitti => kitti::read(path)?,
+            Format::LabelMe => labelme::read(path)?,
+            Format::Wider => wider::read(path)?,
+            Format::Boxes => {
+                let own = self.own_format(path)?;
+                let columns = self
+                    .box_columns(path, own)
+                    .ok_or_else(|| fault(path, None, "it changed while it was read"))?;
+                box_rows::read(path, &columns, &|each| self.read_as(own, path, each))?
+            }
+            _ => Coco::open(path)?,
+        });
         known.insert(path.to_owned(), Arc::clone(&coco));
         Ok(coco)
     }

@@ -10,13 +10,16 @@ use serde_json::Value;
 use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, field};
-use super::doubts::{may_be_splits, no_classes, of_boxes, other_labels, several, unknown};
-use super::indicators::{Indicators, are_classes, may_be_classes};
+use super::doubts::{
+    are_several, may_be_splits, no_classes, of_boxes, other_labels, several, unknown,
+};
+use super::gather::Gathered;
+use super::indicators::{self, Indicators, are_classes, may_be_classes};
 use super::lookup::{self, JoinedTables, Lookup};
 use super::rows::{Tables, fault};
 use super::values::planned;
 use crate::facts::{Doubt, Pattern, RunError, setting};
-use crate::facts::{MOST_CLASSES, Numbering, Words};
+use crate::facts::{MOST_CLASSES, Numbering, Words, merged};
 use crate::layout::{LayoutError, alike};
 use crate::source::{LabelColumn, SourceError, all_labels, find_key, find_label, is_of_splits};
 
@@ -71,15 +74,21 @@ impl TableOptions {
 
     /// The classes that the tables name; several must agree.
     fn box_classes(&self, tables: &Tables) -> Result<Vec<String>, LayoutError> {
-        let mut classes: Option<(&PathBuf, Vec<String>)> = None;
+        let (mut classes, mut own): (Option<(&PathBuf, Vec<String>)>, _) = (None, true);
         for file in &self.files {
             let Some(found) = tables.box_classes(file)? else { continue };
-            match &classes {
-                Some((first, known)) if *known != found => {
+            own &= tables.has_own_classes(file)?;
+            match &mut classes {
+                Some((_, known)) if *known == found => {}
+                Some((_, known)) if own => {
+                    known.extend(found);
+                    *known = merged(std::mem::take(known));
+                }
+                Some((first, _)) => {
                     let reason = format!("its classes differ from those of `{}`", first.display());
                     return Err(fault(file, None, reason));
                 }
-                _ => classes = Some((file, found)),
+                None => classes = Some((file, found)),
             }
         }
         Ok(classes.map(|(_, classes)| classes).unwrap_or_default())
@@ -170,12 +179,24 @@ impl Table {
         classes: Option<Vec<String>>,
     ) -> Result<Self, LayoutError> {
         let mut tables = Tables::new(&options.lines);
+        let label = match &options.label {
+            LabelColumn::Named(name) => Some(name.clone()),
+            LabelColumn::Find | LabelColumn::None => None,
+        };
+        tables.given = [options.key.clone(), label];
         let (files, lookups) = lookup::take(options, &tables)?;
         tables.lookups = lookups;
         let options = &TableOptions { files, ..options.clone() };
         let mut survey = Survey::of(options, &tables)?;
         let key = survey.key(options)?;
         let mut doubts = Vec::new();
+        if !options.is_of_boxes(&tables)
+            && let Some(gathered) = Gathered::find(&key, &options.files, &tables)?
+        {
+            doubts.push(gathered.doubt());
+            tables.gathered = Some(gathered);
+            survey = Survey::of(options, &tables)?;
+        }
         let indicators = survey.indicators(options, &key, &tables)?;
         let options = &TableOptions {
             label: match &indicators {
@@ -191,7 +212,17 @@ impl Table {
             tables.indicators = indicators;
             survey = Survey::of(options, &tables)?;
         }
-        let label = survey.label(options, &key, &tables, &mut doubts)?;
+        let mut label = survey.label(options, &key, &tables, &mut doubts)?;
+        let mut options = options.clone();
+        if let Some((name, LabelKind::Name)) = &label
+            && options.separator.is_none()
+            && let Some((separator, word)) = divided(name, &options.files, &tables)?
+        {
+            doubts.push(are_several(name, &word, separator));
+            options.separator = Some(separator.to_string());
+            label = survey.label(&options, &key, &tables, &mut Vec::new())?;
+        }
+        let options = &options;
         if let Some(split) = &options.split {
             survey.check(split)?;
         }
@@ -219,6 +250,9 @@ impl Table {
             of_boxes(file, &table.tables, &mut table.doubts)?;
         }
         let of_file = options.box_classes(&table.tables)?;
+        if options.files.len() > 1 {
+            table.tables.classes = Some(of_file.clone());
+        }
         if options.is_of_boxes(&table.tables) && table.label.is_none() {
             table.classes = match classes {
                 Some(given) => given,
@@ -251,11 +285,13 @@ impl Table {
 
     /// Numbers the classes as in `classes`, which has those of paths, too.
     pub(crate) fn renumber(&mut self, classes: &[String]) -> Result<(), LayoutError> {
+        let are_numbers = || classes.iter().all(|class| class.parse::<u64>().is_ok());
         if let Some((column, kind)) = &self.label
             && *kind != LabelKind::Name
+            && !(*kind == LabelKind::Number && are_numbers())
         {
             let text = format!(
-                "a part of the paths names classes, so the column `{column}` must name one class for each of the other images, and it has numbers or several classes"
+                "a part of the paths names classes, so the column `{column}` must name one of these for each of the other images, and it has numbers or several classes"
             );
             return Err(setting(&["images", "label_column"], text));
         }
@@ -374,6 +410,10 @@ impl Table {
             })?;
         }
         let by_number = matches!(kind, LabelKind::Number | LabelKind::Numbers);
+        // A class that no image has is one, too, where images can have several.
+        if let Some(indicators) = self.tables.indicators.as_ref().filter(|_| self.several()) {
+            words.extend(indicators.columns().iter().cloned());
+        }
         self.check_words(&column, &words, by_number)?;
         let words = Words { words, most: by_number.then_some(most) };
         let lone = matches!(kind, LabelKind::Name | LabelKind::Number);
@@ -408,8 +448,7 @@ impl Table {
             let has_parts = word.contains([',', ';']);
             has_parts && parts.any(|part| words.contains(part.trim()))
         };
-        let word = words.iter().find(|word| word.contains('|'));
-        if let Some(word) = word.or_else(|| words.iter().find(is_several)) {
+        if let Some(word) = words.iter().find(is_several) {
             self.doubts.push(several(column, word));
         }
         match words.iter().find(|word| word.starts_with("['") && word.ends_with("']")) {
@@ -531,6 +570,35 @@ impl Table {
     }
 }
 
+/// The separator of classes in one cell, and such a cell: `|` in any, or a space in a column of tags,
+/// whose parts are classes of other cells.
+fn divided(
+    column: &str,
+    files: &[PathBuf],
+    tables: &Tables,
+) -> Result<Option<(char, String)>, LayoutError> {
+    let mut words = BTreeSet::new();
+    for path in files {
+        let mut place = Place::new(column);
+        tables.read(path, &mut |_, columns, cells| {
+            if words.len() <= MOST_CLASSES {
+                words.extend(place.cell(columns, cells).word());
+            }
+            Ok(())
+        })?;
+    }
+    let barred =
+        words.iter().find(|word| word.split('|').filter(|part| !part.is_empty()).count() > 1);
+    if let Some(word) = barred {
+        return Ok(Some(('|', word.clone())));
+    }
+    let is_known =
+        |word: &&String| word.contains(' ') && word.split(' ').any(|part| words.contains(part));
+    let spaced = words.iter().filter(|word| column.eq_ignore_ascii_case("tags") && is_known(word));
+    let spaced: Vec<&String> = spaced.collect();
+    Ok(spaced.first().filter(|_| spaced.len() > 1).map(|word| (' ', (*word).clone())))
+}
+
 /// The facts that are known about all tables.
 struct Survey {
     columns: Vec<String>,
@@ -632,19 +700,31 @@ impl Survey {
         if let Some(name) = listed.iter().find(|name| !self.columns.contains(name)) {
             return Err(self.no_column("labels", Some(name)));
         }
-        if !listed.is_empty() {
-            return Indicators::new(listed, tables, &options.files).map(Some);
-        }
-        let is_flag = |name: &String| {
+        let seen = |name: &String| {
             let place = self.columns.iter().position(|c| c == name);
-            place.and_then(|at| self.seen.get(at)).is_some_and(|seen| seen.is_flag(self.rows))
+            place.and_then(|at| self.seen.get(at))
         };
-        let of_classes = |name: &String| is_flag(name) && !is_of_splits(name);
-        let columns: Vec<String> = others.into_iter().filter(of_classes).collect();
-        if columns.len() < 2 || options.lists().next().is_some() || options.is_of_boxes(tables) {
+        let is_sign = |name: &String| seen(name).is_some_and(|seen| seen.is_sign(self.rows));
+        if !listed.is_empty() {
+            let signs = listed.iter().all(is_sign);
+            return Indicators::new(listed, signs, tables, &options.files).map(Some);
+        }
+        let among = |is: &dyn Fn(&String) -> bool| -> Vec<String> {
+            others.iter().filter(|name| is(name) && !is_of_splits(name)).cloned().collect()
+        };
+        let flags = among(&|name| seen(name).is_some_and(|seen| seen.is_flag(self.rows)));
+        let signed = among(&is_sign);
+        let unsure = among(&|name| seen(name).is_some_and(|seen| seen.is_unsure_flag(self.rows)));
+        let signs = signed.len() > flags.len();
+        let columns = if signs { signed } else { flags };
+        let are_lists = options.lists().next().is_some() || options.is_of_boxes(tables);
+        if unsure.len() > columns.len() && unsure.len() > 1 && !are_lists {
+            return Err(LayoutError::from(indicators::unsure(&unsure)).into());
+        }
+        if columns.len() < 2 || are_lists {
             return Ok(None);
         }
-        let found = Indicators::new(columns.clone(), tables, &options.files)?;
+        let found = Indicators::new(columns.clone(), signs, tables, &options.files)?;
         match found.is_one_hot() {
             true => Ok(Some(found)),
             false => Err(may_be_classes(&columns).into()),
@@ -679,6 +759,11 @@ impl Survey {
                         doubts.push(may_be_splits(name));
                         return Ok(None);
                     }
+                    (None, _)
+                        if tables.gathered.as_ref().is_some_and(|of| !of.texts.is_empty()) =>
+                    {
+                        return Ok(None);
+                    }
                     (None, [name]) if self.all_differ(options, name, tables)? => {
                         doubts.push(no_classes(name));
                         return Ok(None);
@@ -698,29 +783,42 @@ impl Survey {
         Ok(Some((name, kind)))
     }
 
-    /// Whether each row has another text in a column, as captions have.
+    /// Whether each row has another text in a column, or mostly others in lists, as captions have.
     fn all_differ(
         &self,
         options: &TableOptions,
         name: &str,
         tables: &Tables,
     ) -> Result<bool, LayoutError> {
-        let mut known = BTreeSet::new();
-        let mut differ = self.rows > 1 && options.separator.is_none();
+        let (mut known, mut n, mut in_lists) = (BTreeSet::new(), 0, false);
+        let mut are_texts = self.rows > 1 && options.separator.is_none();
         for path in &options.files {
             let mut place = Place::new(name);
             tables.read(path, &mut |_, columns, cells| {
-                if differ {
-                    let text = match place.cell(columns, cells) {
-                        Cell::Text(text) | Cell::Written(text) => Some(text.trim().to_owned()),
-                        _ => None,
-                    };
-                    differ = known.len() <= MOST_CLASSES && text.is_some_and(|t| known.insert(t));
+                let cells = match place.cell(columns, cells) {
+                    Cell::List(cells) => {
+                        in_lists = true;
+                        cells.as_slice()
+                    }
+                    cell => std::slice::from_ref(cell),
+                };
+                for cell in cells {
+                    if !are_texts {
+                        break;
+                    }
+                    n += 1;
+                    match cell {
+                        Cell::Text(text) | Cell::Written(text) => {
+                            known.insert(text.trim().to_owned());
+                        }
+                        _ => are_texts = false,
+                    }
+                    are_texts &= known.len() <= MOST_CLASSES && (in_lists || known.len() == n);
                 }
                 Ok(())
             })?;
         }
-        Ok(differ)
+        Ok(are_texts && known.len() * 2 > n)
     }
 
     /// Does the same as [`Survey::label`] for cells that are split.

@@ -23,9 +23,21 @@ pub(super) fn planned(cell: &Cell, kind: &ValueKind) -> Option<Value> {
         }
         (ValueKind::Arrays { row, integers }, Cell::List(cells)) => array(cells, *row, *integers)?,
         (ValueKind::Lists { integers: true }, Cell::List(cells)) => array(cells, None, true)?,
+        (ValueKind::Lists { integers: false }, Cell::List(cells)) => texts(cells)?,
+        (ValueKind::Lists { integers: false }, Cell::Missing) => Value::from("[]"),
         (ValueKind::Lists { integers: true }, Cell::Missing) => array(&[], None, true)?,
         _ => return None,
     })
+}
+
+/// The text of a JSON list of texts.
+fn texts(cells: &[Cell]) -> Option<Value> {
+    let text = |cell: &Cell| match cell {
+        Cell::Text(text) | Cell::Written(text) => Some(Value::from(text.as_str())),
+        _ => None,
+    };
+    let list: Option<Vec<Value>> = cells.iter().map(text).collect();
+    list.map(|list| Value::from(Value::Array(list).to_string()))
 }
 
 /// Type, shape and numbers of an array: what an empty one does not say by itself.

@@ -8,27 +8,19 @@
 //! counted from 1, and a box holds those of its corners. What is `difficult`, which is not counted
 //! when a detector is judged, is a crowd.
 
-use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use roxmltree::{Document, Node};
 
 use super::boxes;
-use super::coco::{Annotation, Category, Coco, CocoImage, ImageId, ROUNDING};
+use super::coco::{Coco, ROUNDING};
+use super::objects::{Object, Objects};
 use super::rows::fault;
 use crate::layout::LayoutError;
 
-/// Something in an image, as a file says it.
-struct Object {
-    name: String,
-    /// Left, top, width and height in pixels.
-    corners: [f64; 4],
-    difficult: bool,
-}
-
 /// Reads a folder of annotations.
 pub(super) fn read(folder: &Path) -> Result<Coco, LayoutError> {
-    let (mut images, mut objects) = (Vec::new(), Vec::new());
+    let mut objects = Objects::default();
     boxes::texts(folder, "xml", &mut |path, name, text| {
         let document =
             Document::parse(text).map_err(|e| fault(path, None, format!("it is not XML: {e}")))?;
@@ -41,13 +33,11 @@ pub(super) fn read(folder: &Path) -> Result<Coco, LayoutError> {
             return Err(fault(path, None, reason));
         }
         let size = |what| child(root, "size").and_then(|size| number(size, what));
-        let id = ImageId::Number(images.len() as i64);
         let (Some(width), Some(height)) = (size("width"), size("height")) else {
             let reason = "it has no `size` of the image, of which boxes are fractions";
             return Err(fault(path, None, reason));
         };
-        let file_name = name.to_owned();
-        images.push(CocoImage { id, file_name, width: Some(width), height: Some(height) });
+        let image = objects.image(name, Some((width, height)));
         for object in root.children().filter(|node| node.has_tag_name("object")) {
             let object = parse(object).ok_or_else(|| {
                 let line = document.text_pos_at(object.range().start).row;
@@ -58,25 +48,15 @@ pub(super) fn read(folder: &Path) -> Result<Coco, LayoutError> {
             if left + across > width + ROUNDING || top + down > height + ROUNDING {
                 let reason = format!(
                     "the box of a `{}` is not within the image, whose size is {width} x {height}",
-                    object.name
+                    object.class
                 );
                 return Err(fault(path, None, reason));
             }
-            objects.push((id, object));
+            objects.add(image, object);
         }
         Ok(())
     })?;
-    let names: BTreeSet<&str> = objects.iter().map(|(_, object)| object.name.as_str()).collect();
-    let numbers: HashMap<&str, i64> = names.iter().copied().zip(0..).collect();
-    let annotations = objects.iter().map(|(image_id, object)| Annotation {
-        image_id: *image_id,
-        category_id: numbers.get(object.name.as_str()).copied().unwrap_or_default(),
-        bbox: Some(object.corners),
-        iscrowd: object.difficult.into(),
-    });
-    let annotations = annotations.collect();
-    let categories = (0..).zip(&names).map(|(id, name)| Category { id, name: (*name).to_owned() });
-    Ok(Coco { images, annotations, categories: categories.collect() })
+    Ok(objects.coco())
 }
 
 fn parse(object: Node<'_, '_>) -> Option<Object> {
@@ -89,7 +69,8 @@ fn parse(object: Node<'_, '_>) -> Option<Object> {
     let difficult = child(object, "difficult").and_then(|node| node.text()).map(str::trim);
     let difficult = difficult.is_some_and(|text| !matches!(text, "" | "0" | "false" | "False"));
     let is_box = width > 0.0 && height > 0.0;
-    is_box.then(|| Object { name: name.to_owned(), corners: [left, top, width, height], difficult })
+    let corners = [left, top, width, height];
+    is_box.then(|| Object { class: name.to_owned(), corners, crowd: difficult })
 }
 
 fn child<'a, 'd>(node: Node<'a, 'd>, name: &str) -> Option<Node<'a, 'd>> {
@@ -135,7 +116,7 @@ mod tests {
         let coco = read(dir.path()).unwrap();
         assert_eq!(coco.classes(), ["cat", "dog"]);
         let mut rows = Vec::new();
-        coco.rows(dir.path(), &mut |_, _, cells| {
+        coco.rows(dir.path(), None, &mut |_, _, cells| {
             rows.push(format!("{cells:?}"));
             Ok(())
         })

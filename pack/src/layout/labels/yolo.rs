@@ -162,12 +162,17 @@ fn boxed(path: &Path, text: &str, names: Option<&ClassNames>) -> Result<Vec<Boxe
     boxed.collect()
 }
 
-/// Whether the first line of a file is a box.
-pub(super) fn begins_with_box(path: &Path) -> bool {
+/// Whether a line is a box.
+pub(super) fn is_line(line: &str) -> bool {
+    parse(line).is_ok()
+}
+
+/// Whether the first line of a file is of a format.
+pub(super) fn begins(path: &Path, is_line: fn(&str) -> bool) -> bool {
     let mut line = String::new();
     let file = fs::File::open(path).map(|file| BufReader::new(file.take(MOST_LINE_BYTES)));
     let read = file.and_then(|mut file| file.read_line(&mut line));
-    read.is_ok() && parse(&line).is_ok()
+    read.is_ok() && is_line(&line)
 }
 
 fn parse(line: &str) -> Result<Boxed, String> {

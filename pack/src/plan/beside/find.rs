@@ -230,6 +230,14 @@ impl<'a> Beside<'a> {
         ))
     }
 
+    /// The size of an image as it is seen.
+    pub(crate) fn size_of(&self, key: &str) -> Result<(u32, u32), Fault> {
+        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
+        let size = start.map(|(header, _)| header.upright_size());
+        let text = "its size cannot be read, and its boxes are in pixels";
+        size.ok_or_else(|| Fault::new(text.to_owned(), None))
+    }
+
     /// Whether a JPEG decoder makes the numbers of any field.
     pub(crate) fn has_jpeg(&self) -> bool {
         self.fields.iter().any(|field| field.seen.jpeg)
@@ -480,14 +488,23 @@ impl Finding {
             self.seen.media_types.insert("image/png");
             return Ok(());
         }
+        let mut becomes_png = false;
         if is_mask(name) {
             let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
-            if !gular_codec::holds_values(&start) {
-                let reason =
-                    format!("the mask `{path}` is not a PNG with one channel or with a palette");
-                if gular_codec::Further::sniff(&start).is_some() {
-                    return fault(reason, Some("convert it to PNG, with the same values"));
+            let start = match gular_codec::Further::sniff(&start) {
+                None => start,
+                // A grey picture of another format becomes a PNG of one channel.
+                Some(further) => {
+                    becomes_png = true;
+                    let file = self.source.head(path, usize::MAX);
+                    let file = file.map_err(|e| unreadable(path, &e))?;
+                    further.to_png(&file, &self.limits, self.pages == Pages::First)?
                 }
+            };
+            if !gular_codec::holds_values(&start) {
+                let reason = format!(
+                    "the mask `{path}` is not a PNG with one channel or with a palette, nor a grey picture"
+                );
                 return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
@@ -495,7 +512,10 @@ impl Finding {
                 self.look_at_values(path, *bytes);
             }
         }
-        let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
+        let media_type = match becomes_png {
+            true => "image/png",
+            false => media_type_of_extension(&extension).unwrap_or("application/octet-stream"),
+        };
         // The files of a field of texts need not be opened.
         if self.seen.file.is_none() || self.axes.is_some() || media_type.starts_with("image/") {
             self.picture((key, path), size)?;

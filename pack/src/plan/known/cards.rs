@@ -182,6 +182,10 @@ impl Card {
         prefix: &str,
         given: &PlanOptions,
     ) -> Result<PlanOptions, LayoutError> {
+        if let Some(unread) = &self.unread {
+            let (title, unread) = (self.title.clone(), unread.clone());
+            return Err(LayoutError::Unread { title, unread });
+        }
         let below = literal(prefix);
         let pattern = |text: &String| Pattern::parse(&format!("{below}{text}"));
         let images: Result<Vec<Pattern>, _> = self.images.iter().map(pattern).collect();
@@ -240,6 +244,10 @@ mod tests {
         let mut names: Vec<&str> = cards.iter().map(|card| card.name.as_str()).collect();
         for card in &cards {
             let given = PlanOptions::default();
+            if card.unread.is_some() {
+                assert!(card.options(Path::new("x"), "", &given).is_err(), "{}", card.name);
+                continue;
+            }
             let options = match card.pixels {
                 Some(_) => card.options_of_pixels(&given).unwrap(),
                 None => card.options(Path::new("x"), "in{1}/", &given).unwrap(),

@@ -29,27 +29,35 @@ const MOST_FOLDERS: usize = 64;
 const TITLE: &str = "Hugging Face's imagefolder with metadata";
 
 /// The options of such a folder, if `source` is one and the caller says nothing about it.
+///
+/// Archives that must be unpacked to be listed are not looked into; what a table in another one
+/// begins with is unpacked in folder `temp`.
 pub(crate) fn of_imagefolder(
     source: &Path,
     options: &PlanOptions,
+    temp: &Path,
 ) -> Result<Option<PlanOptions>, LayoutError> {
-    if !options.says_nothing() || options.labels != Labels::Path || !source.is_dir() {
+    if !options.says_nothing() || options.labels != Labels::Path {
         return Ok(None);
     }
-    let files = tables_in(source);
+    let Some(opened) = listed(source, options, temp)? else { return Ok(None) };
+    let files = match &opened {
+        Source::Archive(_) => tables_among(&opened)?,
+        _ => tables_in(source),
+    };
     let Some(first) = files.first() else { return Ok(None) };
-    let head = Head::read(first)?;
+    let head = Head::of(first, &opened, temp)?;
     if let Some(doubt) = head.further(source, first) {
         return Err(doubt.into());
     }
     if !head.columns.iter().any(|column| column == KEY) {
         return Ok(None);
     }
-    let further = further_tables(source, &files)?;
+    let further = further_tables(&opened, &files, temp)?;
     if !further.is_empty() {
         return Err(tables_in_tables(&files, &further, &head.columns).into());
     }
-    if let Some(patterns) = classes(source, options)? {
+    if let Some(patterns) = classes(&opened, options)? {
         return Err(folders_and_table(&patterns, &files).into());
     }
     let label = match find_label(&head.columns) {
@@ -59,6 +67,46 @@ pub(crate) fn of_imagefolder(
     let table = TableOptions { files, key: Some(KEY.to_owned()), label, ..TableOptions::default() };
     let dataset = Some(TITLE.to_owned());
     Ok(Some(PlanOptions { labels: Labels::Table(table), dataset, ..options.clone() }))
+}
+
+/// The source, if its files can be listed without unpacking anything.
+fn listed(
+    source: &Path,
+    options: &PlanOptions,
+    temp: &Path,
+) -> Result<Option<Source>, LayoutError> {
+    let is_plain = |name: &str| name.ends_with(".zip") || name.ends_with(".tar");
+    let lower = |name: &str| name.to_ascii_lowercase();
+    if !source.is_dir() {
+        let name = lower(&source.to_string_lossy());
+        let open = || Source::open(source, &options.source(), None, &false.into());
+        return Ok(is_plain(&name).then(open).transpose()?);
+    }
+    let folder = Source::Folder(source.to_owned());
+    let mut archives =
+        fs::read_dir(source).into_iter().flatten().flatten().map(|entry| entry.path());
+    match archives.any(|path| is_plain(&lower(&path.to_string_lossy()))) {
+        true => Ok(Some(Source::open(source, &options.source(), Some(temp), &false.into())?)),
+        false => Ok(Some(folder)),
+    }
+}
+
+/// The tables of an archive, as [`tables_in`] finds them.
+fn tables_among(source: &Source) -> Result<Vec<PathBuf>, LayoutError> {
+    let mut by_depth: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    source.files::<SourceError>(&mut |name, _| {
+        if name.rsplit('/').next().is_some_and(|own| NAMES.contains(&own)) {
+            by_depth.entry(name.matches('/').count()).or_default().push(name.to_owned());
+        }
+        Ok(())
+    })?;
+    let first = by_depth.into_iter().next().filter(|(depth, _)| *depth < 3);
+    let mut found = first.map(|(_, names)| names).unwrap_or_default();
+    found.sort();
+    let folder = |name: &String| name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let are_apart = found.windows(2).all(|pair| folder(&pair[0]) != folder(&pair[1]));
+    let paths = found.iter().map(|name| source.path().join(name));
+    Ok(if are_apart { paths.collect() } else { Vec::new() })
 }
 
 /// The tables: the one of `source`, or those in folders in it.
@@ -87,11 +135,15 @@ fn tables_in(source: &Path) -> Vec<PathBuf> {
 }
 
 /// Other tables of images, in folders further down than `tables`.
-fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, LayoutError> {
+fn further_tables(
+    source: &Source,
+    tables: &[PathBuf],
+    temp: &Path,
+) -> Result<Vec<PathBuf>, LayoutError> {
     let mut found = Vec::new();
-    Source::Folder(source.to_owned()).files::<SourceError>(&mut |name, _| {
+    source.files::<SourceError>(&mut |name, _| {
         let own = name.rsplit('/').next().unwrap_or(name);
-        let path = source.join(name);
+        let path = source.path().join(name);
         if NAMES.contains(&own) && !tables.contains(&path) {
             found.push(path);
         }
@@ -99,7 +151,8 @@ fn further_tables(source: &Path, tables: &[PathBuf]) -> Result<Vec<PathBuf>, Lay
     })?;
     // What cannot be read may be one.
     found.retain(|path| {
-        Head::read(path).map_or(true, |head| head.columns.iter().any(|column| column == KEY))
+        Head::of(path, source, temp)
+            .map_or(true, |head| head.columns.iter().any(|column| column == KEY))
     });
     found.sort();
     Ok(found)
@@ -124,9 +177,8 @@ fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String])
 }
 
 /// The patterns of the images, if folders look like classes.
-fn classes(source: &Path, options: &PlanOptions) -> Result<Option<Vec<String>>, LayoutError> {
-    let source = Source::Folder(source.to_owned());
-    let mut folders = Folders::new(one_folder(&source, options.inputs)?);
+fn classes(source: &Source, options: &PlanOptions) -> Result<Option<Vec<String>>, LayoutError> {
+    let mut folders = Folders::new(one_folder(source, options.inputs)?);
     source.files::<SourceError>(&mut |name, _| {
         if media_type_of(name, Inputs::Images).is_some() {
             folders.add(name);
@@ -162,6 +214,18 @@ struct Head {
 }
 
 impl Head {
+    /// Reads a table in a source.
+    fn of(file: &Path, source: &Source, temp: &Path) -> Result<Self, LayoutError> {
+        let Source::Archive(_) = source else { return Self::read(file) };
+        let name = file.strip_prefix(source.path()).ok().and_then(Path::to_str).unwrap_or_default();
+        let bytes = source.head(name, usize::MAX).map_err(|e| LayoutError::io("read", file, e))?;
+        let kept = tempfile::tempdir_in(temp)
+            .map_err(|e| LayoutError::io("create a folder in", temp, e))?;
+        let path = kept.path().join(file.file_name().unwrap_or_default());
+        fs::write(&path, bytes).map_err(|e| LayoutError::io("write", &path, e))?;
+        Self::read(&path)
+    }
+
     fn read(file: &Path) -> Result<Self, LayoutError> {
         let mut head = Self { columns: Vec::new(), cells: Vec::new() };
         Tables::new(&BTreeMap::new()).read_plain(file, &mut |_, columns, cells| {

@@ -8,6 +8,7 @@ use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_source::first_members;
+use super::stl::StlFiles;
 use crate::facts::{formats, split_of, stem_and_extension};
 use crate::source::{Source, SourceError, SourceOptions, hidden};
 
@@ -23,6 +24,9 @@ pub enum PixelFiles {
     /// The two files of CIFAR-100, as pickles or binary files.
     #[serde(rename = "cifar-100")]
     Cifar100,
+    /// The binary files of STL-10.
+    #[serde(rename = "stl-10")]
+    Stl10,
     /// One table, a row for each image.
     Table,
 }
@@ -32,6 +36,7 @@ pub enum PixelFiles {
 pub(super) enum FileSet {
     Idx(Vec<IdxFiles>),
     Cifar(CifarFiles),
+    Stl(StlFiles),
     Table(String),
 }
 
@@ -117,8 +122,9 @@ const CIFAR_FORMS: [CifarForm; 4] = [
     },
 ];
 
-/// Folders of these names are in the compressed archives of CIFAR, before any file.
-const CIFAR_FOLDERS: [(&str, PixelFiles); 4] = [
+/// Folders of these names are in compressed archives, before any file.
+const KNOWN_FOLDERS: [(&str, PixelFiles); 5] = [
+    ("stl10_binary", PixelFiles::Stl10),
     ("cifar-10-batches-py", PixelFiles::Cifar10),
     ("cifar-10-batches-bin", PixelFiles::Cifar10),
     ("cifar-100-python", PixelFiles::Cifar100),
@@ -131,6 +137,7 @@ impl FileSet {
             Self::Idx(_) => PixelFiles::Idx,
             Self::Cifar(files) if files.form.is_hundred => PixelFiles::Cifar100,
             Self::Cifar(_) => PixelFiles::Cifar10,
+            Self::Stl(_) => PixelFiles::Stl10,
             Self::Table(_) => PixelFiles::Table,
         }
     }
@@ -145,6 +152,7 @@ impl FileSet {
                 files.batches.iter().any(|(_, batch)| batch == name)
                     || files.names.iter().any(|found| found == name)
             }
+            Self::Stl(files) => files.has(name),
             Self::Table(table) => table == name,
         }
     }
@@ -166,6 +174,7 @@ impl FileSet {
         match self {
             Self::Idx(files) => files.first().map_or("", |files| &files.images),
             Self::Cifar(files) => files.batches.first().map_or("", |(_, name)| name),
+            Self::Stl(files) => files.parts.first().map_or("", |(_, images, _)| images),
             Self::Table(name) => name,
         }
     }
@@ -208,7 +217,7 @@ pub(super) fn check_not_one_of_several(source: &Path) -> Result<(), SourceError>
 }
 
 fn kind_of_member(name: &str) -> Option<PixelFiles> {
-    let folder = CIFAR_FOLDERS.iter().find(|(folder, _)| name.split('/').any(|s| s == *folder));
+    let folder = KNOWN_FOLDERS.iter().find(|(folder, _)| name.split('/').any(|s| s == *folder));
     let is_idx = || idx_role(base_name(name)).map(|_| PixelFiles::Idx);
     folder.map(|(_, kind)| *kind).or_else(is_idx)
 }
@@ -249,6 +258,7 @@ pub(super) fn recognise(
             check_batches(source, set)?;
         }
         let mut sets: Vec<FileSet> = sets.drain(..).map(FileSet::Cifar).collect();
+        sets.extend(StlFiles::among(&names).map(FileSet::Stl));
         sets.extend(idx_set(source, &names)?.map(FileSet::Idx));
         if let [first, second, ..] = sets.as_slice() {
             let (first, second) = (first.first(), second.first());

@@ -22,6 +22,8 @@ use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, w
 
 /// The type of unsigned bytes.
 const UBYTE: u8 = 8;
+/// The type of integers of 32 bits.
+const INT: u8 = 12;
 
 /// Opens idx files of one or several splits.
 pub(super) fn open(
@@ -125,17 +127,56 @@ fn labels_of(
 ) -> Result<Vec<i32>, SourceError> {
     let file = source.file(name, opening)?;
     let path = source.path_of(name);
-    let [n] = header(&path, &file, "labels")?;
-    if n != n_images {
-        let reason = format!("it has {n} labels, and `{images}` has {n_images} images");
-        return Err(bad(&path, "labels", reason));
+    let check_n = |n| match n == n_images {
+        true => Ok(()),
+        false => {
+            let reason = format!("it has {n} labels, and `{images}` has {n_images} images");
+            Err(bad(&path, "labels", reason))
+        }
+    };
+    if let Some(rows) = qmnist(&path, &file)? {
+        return check_n(rows.len() as u64).map(|()| rows);
     }
+    let [n] = header(&path, &file, "labels")?;
+    check_n(n)?;
     let mut labels = Vec::new();
     let mut reader = file.reader();
     std::io::Seek::seek(&mut reader, std::io::SeekFrom::Start(file.len() - n))
         .and_then(|_| BufReader::new(reader).read_to_end(&mut labels))
         .map_err(|e| SourceError::io("read", &path, e))?;
     Ok(labels.into_iter().map(i32::from).collect())
+}
+
+/// The labels of QMNIST: the first of a row of integers for each image. `None` for another file.
+/// Source: <https://github.com/facebookresearch/qmnist>.
+fn qmnist(path: &Path, file: &Window) -> Result<Option<Vec<i32>>, SourceError> {
+    let io = |e| SourceError::io("read", path, e);
+    let mut reader = BufReader::new(file.reader());
+    let mut head = [0; 12];
+    if file.len() < 12 {
+        return Ok(None);
+    }
+    reader.read_exact(&mut head).map_err(io)?;
+    let [0, 0, INT, 2, sizes @ ..] = head else { return Ok(None) };
+    let [n, columns] = [0, 4].map(|at| {
+        let bytes = sizes.get(at..).and_then(<[u8]>::first_chunk).copied();
+        u64::from(u32::from_be_bytes(bytes.unwrap_or_default()))
+    });
+    let expected = n.saturating_mul(columns).saturating_mul(4).saturating_add(12);
+    if file.len() != expected || columns == 0 {
+        let reason = IdxError::Len { found: file.len(), expected }.to_string();
+        return Err(bad(path, "labels", reason));
+    }
+    let (mut labels, mut row) = (Vec::new(), vec![0; usize::try_from(columns * 4).unwrap_or(0)]);
+    for _ in 0..n {
+        reader.read_exact(&mut row).map_err(io)?;
+        let label = row.first_chunk().copied().map_or(-1, i32::from_be_bytes);
+        if u8::try_from(label).is_err() {
+            return Err(bad(path, "labels", format!("it has the label {label}, expected 0 to 9")));
+        }
+        labels.push(label);
+    }
+    Ok(Some(labels))
 }
 
 fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {

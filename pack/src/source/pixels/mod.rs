@@ -14,6 +14,7 @@ mod idx;
 mod pickle;
 mod pixel_source;
 mod rows;
+mod stl;
 mod table;
 
 pub use files::PixelFiles;

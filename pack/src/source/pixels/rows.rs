@@ -11,7 +11,7 @@ use super::super::archive::Opening;
 use super::files::{FileSet, FoundSet};
 use super::pixel_source::PixelSource;
 use super::table::Columns;
-use super::{cifar, idx, table};
+use super::{cifar, idx, stl, table};
 use crate::facts::{BadInput, Fault, setting};
 use crate::source::{Inputs, LabelColumn, SourceError, SourceOptions, window::Window};
 
@@ -91,6 +91,8 @@ pub(super) enum Form {
     Pixels,
     /// All pixels of the first channel, then those of the next.
     Planes,
+    /// The same, of which each channel is column by column.
+    Columns,
 }
 
 /// The splits of rows.
@@ -149,6 +151,7 @@ impl PixelRows {
             FileSet::Table(name) => table::open(&source, &name, options, &opening),
             FileSet::Idx(files) => idx::open(&source, &files, options, &opening),
             FileSet::Cifar(files) => cifar::open(&source, &files, options, &opening),
+            FileSet::Stl(files) => stl::open(&source, &files, options, &opening),
         };
         rows.map(|rows| Self { ignored, ..rows })
     }
@@ -213,6 +216,7 @@ impl PixelRows {
         match &part.form {
             Form::Pixels => Ok(row),
             Form::Planes => Ok(together(&row, self.shape())),
+            Form::Columns => Ok(turned(&together(&row, self.shape()), self.shape())),
             Form::Text(columns) => {
                 let mut pixels = Vec::new();
                 columns.read(&row, &mut pixels).map_err(|_| changed())?;
@@ -254,6 +258,14 @@ fn together(planes: &[u8], [height, width, channels]: [u64; 3]) -> Vec<u8> {
     (0..n).flat_map(of_pixel).collect()
 }
 
+/// Pixels that were column by column, row by row.
+fn turned(pixels: &[u8], [height, width, channels]: [u64; 3]) -> Vec<u8> {
+    let side = |n: u64| usize::try_from(n).unwrap_or(0);
+    let (height, width, channels) = (side(height), side(width), side(channels));
+    let places = (0..height).flat_map(|y| (0..width).map(move |x| (x * height + y) * channels));
+    places.filter_map(|at| pixels.get(at..at + channels)).flatten().copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,6 +275,8 @@ mod tests {
         let planes = [1, 2, 3, 4, 11, 12, 13, 14, 21, 22, 23, 24];
         let expected = [1, 11, 21, 2, 12, 22, 3, 13, 23, 4, 14, 24];
         assert_eq!(together(&planes, [2, 2, 3]), expected);
+        let columns = [1, 11, 2, 12, 3, 13, 4, 14, 5, 15, 6, 16];
+        assert_eq!(turned(&columns, [2, 3, 2]), [1, 11, 3, 13, 5, 15, 2, 12, 4, 14, 6, 16]);
     }
 
     #[test]
