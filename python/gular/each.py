@@ -1,7 +1,7 @@
 """The user's function of each sample, called beside the loader's threads: by processes, or by
 threads of Python.
 
-Each of these serves one channel (``python/src/each.rs``): a socket that brings the names of arrays
+Each of these serves one channel (``python/src/function_channels.rs``): a socket that brings the names of arrays
 and takes those of results, and memory that both ends see, in which the arrays are.
 """
 

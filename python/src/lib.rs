@@ -8,10 +8,10 @@ mod array;
 mod augment;
 mod dataset;
 mod dlpack;
-mod each;
 mod error;
 mod exit;
 mod files;
+mod function_channels;
 mod loader;
 mod loader_settings;
 mod parse_options;
@@ -34,13 +34,13 @@ mod _gular {
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
-    use super::each::Channels;
-    #[pymodule_export]
     use super::error::mask;
     #[pymodule_export]
     use super::exit::at_exit;
     #[pymodule_export]
     use super::files::{Files, ShardFile};
+    #[pymodule_export]
+    use super::function_channels::Channels;
     #[pymodule_export]
     use super::loader::{Loader, elastic, merge_states, mixed, n_steps, ranks};
     #[pymodule_export]

@@ -14,9 +14,9 @@ use pyo3::types::{PyDict, PyString};
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
-use crate::each::Channels;
 use crate::error::{named, raise, raise_in_training, raise_of_bytes};
 use crate::exit::detached;
+use crate::function_channels::Channels;
 use crate::loader_settings::Settings;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;

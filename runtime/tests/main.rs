@@ -5,7 +5,6 @@
 mod augmentations;
 mod checkpoint;
 mod derived;
-mod each;
 mod epochs;
 mod fixtures;
 mod loader;
@@ -14,6 +13,7 @@ mod mix;
 mod moved_fields;
 mod orders;
 mod pytorch_vectors;
+mod sample_function;
 mod sampling;
 mod slow_reads;
 mod tally;

@@ -26,7 +26,6 @@ mod boxes;
 mod chosen;
 mod columns;
 mod draw;
-mod each;
 mod epoch;
 mod epoch_steps;
 mod error;
@@ -39,6 +38,7 @@ mod numbers;
 mod options;
 mod pixels;
 mod proof;
+mod sample_function;
 mod shards;
 mod slot;
 mod slow;
@@ -51,7 +51,6 @@ pub use batch::Batch;
 pub use chosen::{Fold, Predicate, SampleFacts, Select};
 pub use columns::{Array, Element, Values};
 pub use draw::Draw;
-pub use each::{Each, GivenSample, GivenValue, ResultValue, SampleFunction, SampleResult};
 pub use epoch::{Epoch, Loader, Stream};
 pub use epoch_steps::Turns;
 pub use error::LoaderError;
@@ -62,6 +61,9 @@ pub use normalise::{Normalise, NormaliseBy};
 pub use numbers::{AxisOrder, Depth, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use proof::Delivered;
+pub use sample_function::{
+    Each, GivenSample, GivenValue, ResultValue, SampleFunction, SampleResult,
+};
 #[cfg(feature = "cuda")]
 pub(crate) use slot::pages;
 pub use stats::{Bottleneck, Phase, Stats};

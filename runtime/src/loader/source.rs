@@ -18,11 +18,11 @@ use super::ahead::Ahead;
 use super::batch_slots::Ticket;
 use super::boxes::{OF_BOXES, keep_rows, move_boxes, reach_beyond};
 use super::columns::Column;
-use super::each::{EachStage, EachTools, GivenSample};
 use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
 use super::fitted::is_grey;
 use super::labels::{self, UNKNOWN};
 use super::pixels::{Kept, Part, PixelTools, PixelType, copy, move_mask, planes};
+use super::sample_function::{EachStage, EachTools, GivenSample};
 use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{

@@ -62,7 +62,13 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "UnixStream",
         ],
         "opens sockets; only `pelican`, `federation` and `group` do",
-        &["crates/pelican/", "crates/federation/", "crates/group/"],
+        &[
+            "crates/pelican/",
+            "crates/federation/",
+            "crates/group/",
+            // Pairs without an address, to its own processes.
+            "python/src/function_channels.rs",
+        ],
     ),
     (
         &[
