@@ -11,9 +11,9 @@ use crate::support::{png, put, run, samples, small_shards};
 
 /// A square with a hole, and after it a triangle over a part of it.
 const TWO: &str = r#"{"type": "FeatureCollection", "features": [
-    {"type": "Feature", "properties": {"kind": "road", "id": 5}, "geometry": {"type": "Polygon", "coordinates": [
+    {"type": "Feature", "properties": {"kind": "road", "id": 5, "of:id": 7.0}, "geometry": {"type": "Polygon", "coordinates": [
         [[1, 1], [7, 1], [7, 7], [1, 7], [1, 1]], [[3, 3], [5, 3], [5, 5], [3, 5], [3, 3]]]}},
-    {"type": "Feature", "properties": {"kind": "tree", "id": 6}, "geometry": {"type": "MultiPolygon", "coordinates": [
+    {"type": "Feature", "properties": {"kind": "tree", "id": 6, "of:id": 8}, "geometry": {"type": "MultiPolygon", "coordinates": [
         [[[6, 0, 12.5], [12, 0], [12, 2], [6, 2]]]]}},
     {"type": "Feature", "properties": {"kind": "none"}, "geometry": null}]}"#;
 
@@ -50,7 +50,12 @@ fn polygons_become_classes() {
     put(&masks, "0.geojson", TWO.as_bytes());
     put(&masks, "1.geojson", format!("\u{feff}{TWO}").as_bytes());
     let mut decoder = Decoder::new(DecodeOptions::default());
-    let cases = [(None, 1, 1), (Some("id"), 5, 6), (Some("kind:road=2,tree=0"), 2, 0)];
+    let cases = [
+        (None, 1, 1),
+        (Some("id"), 5, 6),
+        (Some("kind:road=2,tree=0"), 2, 0),
+        (Some("of:id"), 7, 8),
+    ];
     for (number, (class, square, triangle)) in cases.into_iter().enumerate() {
         let out = dir.path().join(format!("out{number}"));
         run(&images, &out, plan(class, &masks), 2).unwrap();
@@ -86,19 +91,25 @@ fn what_is_not_polygons_on_the_image_is_refused() {
     };
     let repair = Remedy::Repair;
     refuse("{", None, repair, "is not GeoJSON");
-    refuse(r#"{"type": "Polygon", "coordinates": [[1, 2]]}"#, None, repair, "lists of [x, y]");
+    refuse(r#"{"type": "Polygon", "coordinates": [[1, 2]]}"#, None, repair, "three or more [x, y]");
     refuse(r#"{"type": "Point", "coordinates": [1, 2]}"#, None, repair, "has a Point");
     let far = r#"{"type": "Polygon", "coordinates": [[[20, 1], [30, 1], [30, 5]]]}"#;
     refuse(far, None, repair, "none of its polygons is on its image");
+    // Longitude and latitude, of an image without a location.
+    let field = r#"{"type": "Polygon", "coordinates": [[[8.5, 5.1], [8.6, 5.1], [8.6, 5.2]]]}"#;
+    refuse(field, None, repair, "read as columns and rows");
+    let named = r#"{"type": "Polygon", "coordinates": [], "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32632"}}}"#;
+    refuse(named, None, repair, "in EPSG:32632, but its image has no location");
     let crs = r#"{"type": "FeatureCollection", "features": [], "crs": {"type": "link"}}"#;
     refuse(crs, None, repair, "its CRS is");
-    refuse(TWO, Some("name"), Remedy::NameClasses, "properties are `id`, `kind`");
+    refuse(TWO, Some("name"), Remedy::NameClasses, "properties are `id`, `kind`, `of:id`");
     refuse(TWO, Some("kind"), Remedy::NameClasses, "\"road\" as `kind`");
+    refuse(&TWO.replace("5,", "300,"), Some("id"), Remedy::NameClasses, "300 as `id`");
     put(&masks, "0.png", &png(0));
     let error = run(&images, &dir.path().join("bad"), plan(None, &masks), 1).unwrap_err();
     assert!(error.to_string().contains("several files"), "{error}");
     for (class, expected) in
-        [("", "no property"), ("a:b", "`b`"), ("a:b=255", "255"), ("a:b=1,b=2", "twice")]
+        [("", "no property"), ("a:b=x", "`b=x`"), ("a:b=255", "255"), ("a:b=1,b=2", "twice")]
     {
         let error = MaskClass::parse(class).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

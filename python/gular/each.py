@@ -8,12 +8,15 @@ and takes those of results, and memory that both ends see, in which the arrays a
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import io
 import json
 import mmap
+import operator
 import os
 import pickle
+import random
 import select
 import signal
 import socket
@@ -22,9 +25,10 @@ import subprocess
 import sys
 import threading
 import traceback
+import types
 import weakref
 from multiprocessing import spawn
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from . import _gular
 from .errors import Error, OptionError
@@ -47,6 +51,9 @@ _DTYPES = {
 }
 _NAMES = {name: short for short, name in _DTYPES.items()}
 
+#: The most characters of an exception, and of where it happened.
+_LONGEST = 1 << 16
+
 #: What a sample has besides its fields.
 _ABOUT = ("label", "key", "index", "epoch")
 
@@ -67,9 +74,8 @@ class Workers:
             import numpy  # noqa: F401
         except ImportError:
             raise OptionError("option `each`: its samples are arrays of NumPy, which is not installed", "`pip install numpy`") from None
-        has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
         #: ``"processes"`` or ``"threads"``.
-        self.where = where or ("processes" if has_lock else "threads")
+        self.where = where or "processes"
         if self.where not in ("processes", "threads"):
             raise OptionError(f'option `each_in`: {where!r}, expected `"processes"` or `"threads"`')
         called = _called(function)
@@ -78,10 +84,15 @@ class Workers:
                 "option `each_in`: transforms of torchvision draw from one generator for all threads, so that their results would depend on timing",
                 'leave `each_in` out, or give `each_in="processes"`',
             )
+        if self.where == "threads" and not isinstance(called, _Adapted) and _generators(function):
+            raise OptionError(
+                "option `each_in`: the function uses a generator of random numbers, or a transform of albumentations, that all threads would share",
+                'draw from its argument `rng`, give the transform itself as `each`, or leave `each_in` out',
+            )
         setup = _setup(function) if self.where == "processes" else b""
         self.channels = _gular.Channels(workers, collected)
-        processes: List[subprocess.Popen[bytes]] = []
-        weakref.finalize(self, _end, processes)
+        self._processes: List[subprocess.Popen[bytes]] = []
+        weakref.finalize(self, _end, self._processes)
         ends = self.channels.ends()
         #: How many there are.
         self.n = len(ends)
@@ -94,18 +105,29 @@ class Workers:
                 continue
             os.pwrite(memory, setup, 0)
             try:
-                processes.append(_started(connection, memory, len(setup), collected))
+                self._processes.append(_started(connection, memory, len(setup), collected))
             finally:
                 os.close(connection)
                 os.close(memory)
+
+    def ended(self) -> Optional[str]:
+        """How the first process that is gone has ended."""
+        codes = [code for code in (process.poll() for process in self._processes) if code is not None]
+        if not codes:
+            return None
+        if codes[0] < 0:
+            name = signal.Signals(-codes[0]).name
+            return f"it was ended by {name}" + (", as Linux does where memory is short" if name == "SIGKILL" else "")
+        return f"it ended with the exit code {codes[0]}"
 
 
 def _started(connection: int, memory: int, setup: int, collected: bool) -> "subprocess.Popen[bytes]":
     if not sys.executable:
         raise OptionError("option `each`: this program does not know which Python started it", 'give `each_in="threads"`')
-    code = f"import sys; sys.path[:] = {sys.path!r}; from gular.each import main; main()"
-    arguments = [connection, memory, setup, int(collected)]
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    code = f"import sys; sys.path[:] = {list(map(str, sys.path))!r}; from gular.each import main; main()"
+    arguments = [connection, memory, setup, int(collected), os.getpid()]
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    command = [sys.executable, *flags, "-c", code, *map(str, arguments)]
     # One per core: libraries are not to start threads for all cores in each.
     alone = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     return subprocess.Popen(command, pass_fds=(connection, memory), stdin=subprocess.DEVNULL, env={**os.environ, **alone})
@@ -145,14 +167,15 @@ def main() -> None:
     _serving = True
     # The process that uses the samples ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    number, memory, setup, collected = map(int, sys.argv[1:5])
+    number, memory, setup, collected, parent = map(int, sys.argv[1:6])
     connection = socket.socket(fileno=number)
-    threading.Thread(target=_watch, args=(connection,), daemon=True).start()
+    threading.Thread(target=_watch, args=(connection, parent), daemon=True).start()
     try:
         prepared, pickled = pickle.loads(os.pread(memory, setup, 0))
         if prepared:
             spawn.prepare(prepared)
-        called = _called(pickle.loads(pickled))
+        function = pickle.loads(pickled)
+        called = _called(function)
     except Error as error:
         _send(connection, {"error": str(error)})
         return
@@ -161,16 +184,20 @@ def main() -> None:
         return
     for module, name, value in (("cv2", "setNumThreads", 0), ("torch", "set_num_threads", 1)):
         getattr(sys.modules.get(module), name, lambda _: None)(value)
-    _Server(connection, memory, called, True, bool(collected)).serve()
+    server = _Server(connection, memory, called, True, bool(collected))
+    server.generators = [] if isinstance(called, _Adapted) else _generators(function)
+    server.serve()
     # Threads and handlers of the user's modules have nothing to do here any more.
     os._exit(0)
 
 
-def _watch(connection: socket.socket) -> None:
-    """Ends this process as soon as the other end is closed, also while the function runs."""
+def _watch(connection: socket.socket, parent: int) -> None:
+    """Ends this process as soon as the other end is closed, also while the function runs; or when its
+    parent is gone, of which a forked process may still hold the other end."""
     poll = select.poll()
     poll.register(connection, getattr(select, "POLLRDHUP", 0))
-    poll.poll()
+    while not poll.poll(1000) and os.getppid() == parent:
+        pass
     os._exit(0)
 
 
@@ -187,13 +214,15 @@ class _Server:
         #: Whether the generators of this process are those of one sample at a time.
         self._is_alone = is_alone
         self._collected = collected
+        #: What draws numbers in the function, besides its argument.
+        self.generators: List[Any] = []
         self._bits = numpy.random.Philox(0)
         self._random = numpy.random.Generator(self._bits)
         #: That of a generator that has given nothing.
         self._state = self._bits.state
 
     def serve(self) -> None:
-        with self._connection:
+        with self._connection, self._memory:
             _send(self._connection, {"ready": True})
             while (given := _received(self._connection)) is not None:
                 try:
@@ -212,17 +241,19 @@ class _Server:
         for name in _ABOUT:
             if given[name] is not None:
                 sample[name] = given[name]
-        result = _merged(sample, self._called(dict(sample), self._random))
-        label = result.get("label")
-        label = None if label is None or given["label"] is None else int(label)
+        if isinstance(self._called, _Adapted):
+            self._called.check(given["values"])
+        returned = self._called(dict(sample), self._random)
         if self._collected:
-            at, length = self._memory.packed(result, given["end"])
-            return {"label": label, "values": [], "at": at, "len": length}
+            at, length = self._memory.packed(returned, given["end"])
+            return {"label": given["label"], "values": [], "at": at, "len": length}
+        result = _merged(sample, returned)
         extra = set(result) - set(sample)
         if extra:
             raise _Refused(
                 f"it returned `{min(extra)}`, which batches do not have: give the fields of the sample, or `collate` to put samples together yourself"
             )
+        label = None if given["label"] is None else _label(result["label"])
         return {"label": label, **self._memory.written(given, sample, result)}
 
     def _seed(self, words: List[int]) -> None:
@@ -235,8 +266,8 @@ class _Server:
             self._called.seed(words[0], self._random)
         if not self._is_alone:
             return
-        import random
-
+        for number, generator in enumerate(self.generators):
+            _reseed(generator, words[1] + number)
         random.seed(words[0])
         numpy.random.seed(words[0] & 0xFFFFFFFF)
         if "torch" in sys.modules:
@@ -255,7 +286,21 @@ def _told(error: BaseException) -> str:
     while told.stack and told.stack[0].filename == __file__:
         del told.stack[0]
     message = "".join(told.format_exception_only()).strip()
-    return f"{message}\n\n{''.join(told.format()).rstrip()}"
+    return f"{message[:_LONGEST]}\n\n{''.join(told.format()).rstrip()[-_LONGEST:]}"
+
+
+def _label(label: Any) -> int:
+    """A class index.
+
+    :raises _Refused: where it is not a whole number.
+    """
+    try:
+        number = operator.index(label.item() if hasattr(label, "item") else label)
+    except TypeError:
+        number = -(1 << 63) - 1
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _Refused(f"it returned {label!r} as `label`, expected the index of a class; with `collate`, labels may be anything")
+    return number
 
 
 def _merged(sample: Dict[str, Any], returned: Any) -> Dict[str, Any]:
@@ -280,6 +325,14 @@ class _Memory:
         #: Types, which are found faster than their names, as NumPy and the loader have them.
         self._types = {short: numpy.dtype(name) for short, name in _DTYPES.items()}
         self._names = {dtype: short for short, dtype in self._types.items()}
+
+    def __enter__(self) -> "_Memory":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        # The map goes with the last array on it.
+        self._map = None
+        os.close(self._file)
 
     def _mapped(self, end: int) -> mmap.mmap:
         """The memory, of ``end`` bytes or more."""
@@ -308,6 +361,7 @@ class _Memory:
         """Where the fields of ``result`` are, behind those of ``sample``, which it may still show."""
         import numpy
 
+        _check_boxes(result)
         entries: List[Dict[str, Any]] = []
         copied: List[Tuple[Dict[str, Any], Any]] = []
         end = given["end"]
@@ -340,11 +394,13 @@ class _Memory:
                 numpy.copyto(to, value)
         return {"values": entries, "at": 0, "len": end}
 
-    def packed(self, result: Dict[str, Any], start: int) -> Tuple[int, int]:
-        """Writes all of ``result``: the memory of its arrays as it is, and the rest pickled."""
+    def packed(self, result: Any, start: int) -> Tuple[int, int]:
+        """Writes any ``result``: the memory of its arrays and tensors as it is, and the rest pickled."""
         parts: List[pickle.PickleBuffer] = []
-        head = pickle.dumps(_plain(result), 5, buffer_callback=parts.append)
-        views = [memoryview(head), *(part.raw() for part in parts)]
+        file = io.BytesIO()
+        _Pickler(file, 5, buffer_callback=parts.append).dump(result)
+        head = file.getbuffer()
+        views = [head, *(part.raw() for part in parts)]
         at, places = _aligned(8 + 16 * len(views)), []
         for view in views:
             places.append((at, view.nbytes))
@@ -360,22 +416,31 @@ def _aligned(at: int) -> int:
     return -(-at // _ALIGN) * _ALIGN
 
 
-def unpacked(value: bytes) -> Dict[str, Any]:
-    """The sample that :meth:`_Memory.packed` wrote; its arrays may be written to."""
+def unpacked(value: bytes) -> Any:
+    """The result that :meth:`_Memory.packed` wrote; its arrays may be written to."""
     memory = memoryview(bytearray(value))
     (n,) = struct.unpack_from("=Q", memory)
     places = struct.unpack_from(f"={2 * n}Q", memory, 8)
     views = [memory[at : at + length] for at, length in zip(places[::2], places[1::2])]
-    sample: Dict[str, Any] = pickle.loads(views[0], buffers=views[1:])
-    for name in sample.pop("tensors"):
-        sample[name] = sys.modules["torch"].from_numpy(sample[name])
-    return sample
+    return pickle.loads(views[0], buffers=views[1:])
 
 
-def _plain(result: Dict[str, Any]) -> Dict[str, Any]:
-    """With arrays of NumPy for tensors, whose memory is then not pickled."""
-    tensors = [name for name, value in result.items() if _is_tensor(value)]
-    return {**result, **{name: _of_tensor(result[name]) for name in tensors}, "tensors": tensors}
+class _Pickler(pickle.Pickler):
+    """Pickles tensors by arrays of their memory, which is then not copied."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if not _is_tensor(value) or value.is_sparse:
+            return NotImplemented
+        is_brain = value.dtype == sys.modules["torch"].bfloat16
+        value = value.detach().cpu().contiguous()
+        return _tensor, ((value.view(sys.modules["torch"].int16) if is_brain else value).numpy(), is_brain)
+
+
+def _tensor(array: Any, is_brain: bool) -> Any:
+    import torch
+
+    made = torch.from_numpy(array)
+    return made.view(torch.bfloat16) if is_brain else made
 
 
 def _is_tensor(value: Any) -> bool:
@@ -397,12 +462,16 @@ def _array(name: str, value: Any, was: Any, is_picture: bool) -> Tuple[Any, bool
         return was, False
     is_tensor = _is_tensor(value)
     array = _of_tensor(value) if is_tensor else numpy.asarray(value)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype.name not in _NAMES and array.dtype != bool:
         raise _Refused(f"it returned {array.dtype} as `{name}`, expected {was.dtype}")
     is_float = array.dtype.kind == "f"
-    if not (is_picture and is_float) and array.dtype != was.dtype:
+    if is_picture and is_float and was.dtype.kind == "f":
+        # Pixels, of whatever precision.
+        array = array.astype(was.dtype, copy=False)
+    elif not (is_picture and is_float) and array.dtype != was.dtype:
         cast = array.astype(was.dtype)
-        if not numpy.array_equal(cast, array):
+        if not numpy.array_equal(cast, array, equal_nan=is_float):
             raise _Refused(f"it returned {array.dtype} as `{name}`, whose values {was.dtype} does not have")
         array = cast
     if not is_picture:
@@ -439,18 +508,35 @@ def _written_bytes(name: str, value: Any) -> bytes:
     return file.getvalue()
 
 
+#: What is said of each box.
+_OF_BOXES = ("box_labels", "box_crowd")
+
+
+def _check_boxes(result: Dict[str, Any]) -> None:
+    import numpy
+
+    if "boxes" not in result or isinstance(result["boxes"], bytes):
+        return
+    shape = numpy.shape(result["boxes"])
+    if len(shape) != 2 or shape[1] != 4:
+        raise _Refused(f"it returned `boxes` of shape {list(shape)}, expected [n, 4]: left, top, right and bottom, from 0 to 1")
+    for name in _OF_BOXES:
+        if name in result and len(result[name]) != shape[0]:
+            raise _Refused(f"it returned {shape[0]} `boxes` and {len(result[name])} `{name}`")
+
+
 def _called(function: Any) -> Callable[..., Any]:
     """``function`` as it is called with a sample and random numbers."""
     if isinstance(function, _Adapted):
         return function
-    library = type(function).__module__
-    if library.startswith(("albumentations.", "albumentationsx.")):
+    kinds = _libraries(function)
+    if type(function).__module__ == "torch.nn.modules.container":
+        kinds = [kind for part in function.children() for kind in _libraries(part)]
+    if any(kind.split(".")[0] in ("albumentations", "albumentationsx") for kind in kinds):
         return _Albumentations(function)
-    parts = function.modules() if hasattr(function, "modules") and "torch" in sys.modules else [function]
-    libraries = [type(part).__module__ for part in parts]
-    if any(name.startswith("torchvision.transforms.v2") for name in libraries):
+    if any(kind.startswith("torchvision.transforms.v2") for kind in kinds):
         return _Torchvision(function, True)
-    if any(name.startswith("torchvision.transforms") for name in libraries):
+    if any(kind.startswith("torchvision.transforms") for kind in kinds):
         return _Torchvision(function, False)
     if not callable(function):
         raise OptionError(f"option `each`: {function!r} is not a function, nor a transform of albumentations or torchvision")
@@ -467,14 +553,90 @@ def _called(function: Any) -> Callable[..., Any]:
     return called
 
 
+def _libraries(value: Any) -> List[str]:
+    """The modules of the classes that something is of."""
+    return [kind.__module__ for kind in type(value).__mro__]
+
+
+def _generators(function: Any) -> List[Any]:
+    """What draws random numbers, apart from the function's argument, and would draw the same in each
+    process: generators and transforms that the function refers to."""
+    found: List[Any] = []
+    seen: Set[int] = set()
+    ahead: List[Any] = [function]
+    while ahead and len(seen) < 10_000:
+        value = ahead.pop()
+        if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes, int, float)):
+            continue
+        seen.add(id(value))
+        library = _libraries(value)[0].partition(".")[0]
+        if isinstance(value, random.Random) or type(value).__name__ == "Generator" and library in ("numpy", "torch"):
+            found.append(value)
+        elif hasattr(value, "set_random_seed"):
+            found.append(value)
+        elif isinstance(value, types.FunctionType):
+            names = sorted(set(_names(value.__code__)))
+            ahead.extend(value.__globals__[name] for name in names if name in value.__globals__)
+            ahead.extend(cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value)
+            ahead.extend(value.__defaults__ or ())
+        elif isinstance(value, types.MethodType):
+            ahead += [value.__func__, value.__self__]
+        elif isinstance(value, functools.partial):
+            ahead += [value.func, *value.args, *value.keywords.values()]
+        elif isinstance(value, dict):
+            ahead.extend(value.values())
+        elif isinstance(value, (list, tuple, set)):
+            ahead.extend(value)
+        elif library not in ("numpy", "torch"):
+            ahead.extend(vars(value).values() if hasattr(value, "__dict__") else ())
+            ahead.append(getattr(type(value), "__call__", None))
+    return found
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _reseed(generator: Any, seed: int) -> None:
+    if hasattr(generator, "set_random_seed"):
+        generator.set_random_seed(seed & 0xFFFFFFFF)
+    elif hasattr(generator, "bit_generator"):
+        bits = generator.bit_generator
+        bits.state = type(bits)(seed).state
+    elif hasattr(generator, "manual_seed"):
+        generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+    else:
+        generator.seed(seed)
+
+
 class _Adapted:
     """A transform of another library, which has its own words for the fields of a sample."""
 
     def __init__(self, transform: Any) -> None:
         self._transform = transform
+        #: Further pictures, and other fields on the pixels of the image.
+        self._pictures: List[str] = []
+        self._masks: List[str] = []
+
+    def check(self, values: List[Dict[str, Any]]) -> None:
+        """Notes what moves with the image.
+
+        :raises _Refused: where the transform does not move some of it.
+        """
+        on_image = [value for value in values if value["on_image"] and value["name"] != "image"]
+        self._pictures = [value["name"] for value in on_image if value["picture"]]
+        self._masks = [value["name"] for value in on_image if not value["picture"] and value["dtype"] is not None]
 
     def seed(self, seed: int, rng: Any) -> None:
         """Makes the transform's own random numbers those of a sample."""
+
+
+def _kept(sample: Dict[str, Any], numbers: Any) -> Dict[str, Any]:
+    """What is said of the boxes that a transform has kept, by their numbers."""
+    return {name: sample[name][numbers] for name in _OF_BOXES if name in sample}
 
 
 class _Albumentations(_Adapted):
@@ -486,14 +648,27 @@ class _Albumentations(_Adapted):
             )
         self._seeded = False
         self._python: Any = None
+        #: The pictures that the transform was told of.
+        self._targets: List[str] = []
+
+    def check(self, values: List[Dict[str, Any]]) -> None:
+        super().check(values)
+        if any(value["name"] == "boxes" for value in values) and self._boxes() is None:
+            raise _Refused(
+                'the boxes would not follow the picture: give the chain `bbox_params=albumentations.BboxParams(format="pascal_voc")`'
+            )
+        if self._pictures != self._targets:
+            self._transform.add_targets({name: "image" for name in self._pictures})
+            self._targets = self._pictures
+
+    def _boxes(self) -> Any:
+        return getattr(self._transform, "processors", {}).get("bboxes")
 
     def seed(self, seed: int, rng: Any) -> None:
         if not hasattr(self._transform, "set_random_state"):
             self._transform.set_random_seed(seed & 0xFFFFFFFF)
             return
         if not self._seeded:
-            import random
-
             self._python, self._seeded = random.Random(), True
             self._transform.set_random_state(rng, self._python)
         self._python.seed(seed)
@@ -501,26 +676,26 @@ class _Albumentations(_Adapted):
     def __call__(self, sample: Dict[str, Any], rng: Any) -> Dict[str, Any]:
         import numpy
 
-        given = {"image": sample["image"]}
-        if "mask" in sample:
-            given["mask"] = sample["mask"]
-        boxes = getattr(self._transform, "processors", {}).get("bboxes")
-        names: List[str] = []
-        if boxes is not None and "boxes" in sample:
-            names = list(boxes.params.label_fields or [])
-            size = sample["image"].shape[1::-1]
-            given["bboxes"] = _boxes_as(boxes.params.format, sample["boxes"], size)
-            of_boxes = [sample[name] for name in ("box_labels", "box_crowd") if name in sample]
-            given.update(zip(names, of_boxes))
+        names = ["image", *self._pictures]
+        given = {name: sample[name] for name in names}
+        if self._masks:
+            given["masks"] = [sample[name] for name in self._masks]
+        boxes = self._boxes() if "boxes" in sample else None
+        if boxes is not None:
+            n, size = len(sample["boxes"]), sample["image"].shape[1::-1]
+            corners = _boxes_as(boxes.params.format, sample["boxes"], size).reshape(n, 4)
+            # Further columns stay with their boxes.
+            given["bboxes"] = numpy.concatenate([corners, numpy.arange(n).reshape(n, 1)], 1)
+            given.update({name: sample.get("box_labels", numpy.zeros(n, "int64")) for name in boxes.params.label_fields or ()})
         made = self._transform(**given)
-        result = {name: made[name] for name in ("image", "mask") if name in given}
-        if "bboxes" in given:
+        result = {name: made[name] for name in names}
+        result.update(zip(self._masks, made.get("masks", ())))
+        if boxes is not None:
             image = made["image"]
             size = image.shape[1::-1] if not _is_tensor(image) else (image.shape[2], image.shape[1])
-            found = numpy.asarray(made["bboxes"], "float64").reshape(-1, max(4, numpy.shape(given["bboxes"])[-1]))[:, :4]
-            result["boxes"] = _boxes_from(boxes.params.format, found, size)
-            kept = dict(zip(("box_labels", "box_crowd"), names))
-            result.update({name: numpy.asarray(made[of], "int64") for name, of in kept.items() if name in sample})
+            found = numpy.asarray(made["bboxes"], "float64").reshape(-1, 5)
+            result["boxes"] = _boxes_from(boxes.params.format, found[:, :4], size)
+            result.update(_kept(sample, found[:, 4].astype("int64")))
         return result
 
 
@@ -562,6 +737,12 @@ class _Torchvision(_Adapted):
         super().__init__(transform)
         self._is_v2 = is_v2
 
+    def check(self, values: List[Dict[str, Any]]) -> None:
+        super().check(values)
+        others = [value["name"] for value in values if value["on_image"] and value["name"] != "image"]
+        if others and not self._is_v2:
+            raise _Refused(f"`{others[0]}` would not follow the picture: use torchvision.transforms.v2, which moves both")
+
     def __call__(self, sample: Dict[str, Any], rng: Any) -> Any:
         import torch
 
@@ -573,23 +754,27 @@ class _Torchvision(_Adapted):
             made = self._transform(Image.fromarray(image[:, :, 0] if is_grey else image))
             return {"image": made if _is_tensor(made) else _as_array(made)}
         from torchvision import tv_tensors
+        from torchvision.transforms.v2 import functional
 
-        given: Dict[str, Any] = {"image": tv_tensors.Image(torch.from_numpy(image).permute(2, 0, 1))}
-        if "mask" in sample:
-            given["mask"] = tv_tensors.Mask(torch.from_numpy(sample["mask"]))
+        names = ["image", *self._pictures]
+        given: Dict[str, Any] = {name: tv_tensors.Image(torch.from_numpy(sample[name]).permute(2, 0, 1)) for name in names}
+        given.update({name: tv_tensors.Mask(torch.from_numpy(sample[name])) for name in self._masks})
         if "boxes" in sample:
             height, width = image.shape[:2]
-            boxes = torch.from_numpy(sample["boxes"] * [width, height, width, height])
+            boxes = torch.from_numpy(sample["boxes"] * [width, height, width, height]).reshape(-1, 4)
             given["boxes"] = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))  # type: ignore[call-arg, unused-ignore]
-        if "box_labels" in sample:
-            given["labels"] = torch.from_numpy(sample["box_labels"])
+            # Boxes are dropped with their labels, by this name.
+            given["labels"] = torch.arange(len(boxes))
         made = self._transform(given)
-        result = {name: made[name] for name in ("image", "mask") if name in given}
+        result = {name: made[name] for name in [*names, *self._masks]}
         if "boxes" in given:
-            height, width = made["boxes"].canvas_size
-            result["boxes"] = made["boxes"].numpy() / [width, height, width, height]
-        if "labels" in given:
-            result["box_labels"] = made["labels"]
+            boxes = made["boxes"]
+            if not isinstance(boxes, tv_tensors.BoundingBoxes):
+                raise _Refused("the boxes are plain tensors at the end, which do not say what their numbers are: leave out `ToPureTensor`")
+            corners = functional.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+            height, width = boxes.canvas_size
+            result["boxes"] = corners.numpy() / [width, height, width, height]
+            result.update(_kept(sample, made["labels"].numpy()))
         return result
 
 

@@ -15,7 +15,7 @@ from .arrays import converter
 from .augment import Change
 from .device import Copies
 from .each import Workers, unpacked
-from .errors import EmptyBatchWarning, Error, OptionError, RankError, RepeatedEpochWarning, UnmovedFieldWarning
+from .errors import EmptyBatchWarning, Error, FunctionError, OptionError, RankError, RepeatedEpochWarning, UnmovedFieldWarning
 from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
 from .waiting import Lines, made
 
@@ -179,10 +179,10 @@ class DataLoader:
         this call. ``rng``, a ``numpy.random.Generator``, depends on (seed, epoch, sample) alone.
         It returns the sample, fields that are new, or the picture alone. A picture of the type
         that it was given is normalised then; floats in place of whole numbers are final.
-    :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``
-        (the default of Python without its lock, and for functions that release it).
-    :param collate: A function that makes the batch of a list of samples, as ``each`` returned them:
-        they may differ in shape, and have fields of their own. It runs where the loader is used.
+    :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``,
+        for functions that release the GIL.
+    :param collate: A function that makes the batch of a list of what ``each`` returned, which may
+        differ in shape and be anything that can be pickled. It runs where the loader is used.
 
     **Broken and unlabelled samples**
 
@@ -302,6 +302,12 @@ class DataLoader:
         if each is None and (each_in is not None or collate is not None):
             name = "collate" if collate is not None else "each_in"
             raise OptionError(f"option `{name}`: it is for the samples of `each`, which is not given")
+        if collate is not None:
+            # What `each` returns is not changed any more.
+            others = {"device": None, "as_tuple": None, "mixup": None, "cutmix": None, "normalise": None, "numbers": "f32", "layout": "NCHW"}
+            given = next((name for name, usual in others.items() if arguments[name] != usual), None)
+            if given is not None:
+                raise OptionError(f"option `{given}`: with `collate` batches are what that function returns", f"do it there, and leave out `{given}`")
         made_of = settings(os.fspath(source), told)
         self._collate = collate
         #: The processes or threads that call `each`.
@@ -386,7 +392,14 @@ class DataLoader:
         lines = Lines(self._arguments[1]["progress"])
         while not self._is_over(iteration):
             ranks.compared(self._own, seat)
-            fields = self._loader.next()
+            before = self._loader.state() if self._collate is not None else None
+            try:
+                fields = self._loader.next()
+            except FunctionError as error:
+                ended = self._workers and self._workers.ended()
+                if ended is None:
+                    raise
+                raise FunctionError(f"{error.what}: {ended}", "make the loader again, with `load_state_dict` to go on", error.key) from None
             if fields is None:
                 return
             if isinstance(fields, str):
@@ -394,7 +407,12 @@ class DataLoader:
                 continue
             lines = Lines(self._arguments[1]["progress"])
             # Handed over, so that this frame keeps no batch that the caller let go.
-            made = [self._converted(fields)]
+            try:
+                made = [self._converted(fields)]
+            except BaseException:
+                # `collate` failed: this batch was not delivered.
+                self._handed = before
+                raise
             del fields
             yield made.pop()
 
@@ -421,7 +439,8 @@ class DataLoader:
         convert = self._convert
         if self._collate is not None:
             samples = [unpacked(value) for value in fields["sample"]]
-            collated: Dict[str, Any] = self._collate(samples)
+            # Of several ranks some may have none in the last step.
+            collated: Dict[str, Any] = self._collate(samples) if samples else []
             return collated
         for name, value in fields.items():
             if isinstance(value, _gular.Array):
@@ -550,9 +569,12 @@ class DataLoader:
         arguments = self._arguments[1]
         if arguments["split"] != "train" or not arguments["shuffle"] or self._turns[1] > 1:
             return
+        if arguments["select"] is not None:
+            return
         # Lists of keys may be long.
-        known = {name: hash(tuple(value)) if name in ("keys", "never") and value else value for name, value in arguments.items()}
-        begun = (self.digest, repr(known), epoch, seat)
+        lists = tuple(hash(tuple(arguments[name] or ())) for name in ("keys", "never"))
+        known = [arguments[name] for name in ("seed", "order", "window", "batch_size", "size", "transform", "augment", "fold", "draw")]
+        begun = (self.digest, repr(known), lists, epoch, seat)
         if begun in _begun and not _has_warned:
             _has_warned = True
             warnings.warn(

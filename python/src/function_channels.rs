@@ -76,6 +76,7 @@ struct GivenAt<'a> {
     dtype: Option<Dtype>,
     shape: &'a [usize],
     picture: bool,
+    on_image: bool,
     at: u64,
     len: usize,
 }
@@ -232,8 +233,9 @@ impl Channel {
                 Some((dtype, shape)) => (Some(*dtype), &shape[..]),
                 None => (None, &[][..]),
             };
-            let GivenValue { name, is_picture: picture, bytes, .. } = *value;
-            GivenAt { name, dtype, shape, picture, at, len: bytes.len() }
+            let GivenValue { name, is_picture, is_on_image, bytes, .. } = *value;
+            let (picture, on_image) = (is_picture, is_on_image);
+            GivenAt { name, dtype, shape, picture, on_image, at, len: bytes.len() }
         });
         let GivenSample { number, key, epoch, random, label, .. } = *sample;
         let given =
@@ -250,6 +252,8 @@ impl Channel {
         self.stream.read_exact(&mut len)?;
         let len = u32::from_ne_bytes(len);
         if len > LONGEST {
+            // What follows would be read as the next answer.
+            self.stream.shutdown(Shutdown::Both)?;
             return Err(io::Error::other(format!("an answer of {len} bytes")));
         }
         let mut json = Vec::new();

@@ -169,6 +169,65 @@ def numpied(sample):
     return {name: np.asarray(value) for name, value in sample.items()}
 
 
+def of_boxes():
+    """Boxes that a transform drops, and those in another form."""
+    options = dict(transform=gular.Resize(60, 80), fields=["mask", "boxes", "box_labels", "box_crowd"], batch_size=4, collate=list)
+
+    def epoch(each):
+        return [sample for batch in gular.DataLoader("boxes.bundle", each=each, **options) for sample in batch]
+
+    half = A.Compose([A.Crop(0, 0, 15, 60)], bbox_params=A.BboxParams(format="coco", label_fields=["labels"]))
+    dropped = [[len(sample[name]) for name in ("boxes", "box_labels", "box_crowd")] for sample in epoch(half)]
+    check("albumentations: dropped boxes take their labels along", dropped == [[0, 0, 0]] * 9, str(dropped))
+    half = v2.Compose([v2.Lambda(lambda value: value), v2.CenterCrop((60, 10)), v2.SanitizeBoundingBoxes()])
+    moved = epoch(half)
+    kept = {tuple(len(sample[name]) for name in ("boxes", "box_labels", "box_crowd")) for sample in moved}
+    check("torchvision: so do dropped boxes", kept == {(1, 1, 1)}, str(kept))
+    half = v2.Compose([v2.ConvertBoundingBoxFormat("CXCYWH")])
+    plain = [sample["boxes"] for sample in epoch(unchanged)]
+    same_boxes = [np.allclose(sample["boxes"], boxes) for sample, boxes in zip(epoch(half), plain)]
+    check("torchvision: boxes of another form are read as such", len(same_boxes) == 9 and all(same_boxes), str(same_boxes))
+    for name, each, words in (
+        ("boxes without parameters", A.Compose([A.HorizontalFlip(p=1)]), "bbox_params"),
+        ("old transforms beside boxes", transforms.Compose([transforms.RandomHorizontalFlip()]), "torchvision.transforms.v2"),
+        ("boxes of another shape", lambda sample, rng: {**sample, "boxes": np.zeros((2, 3))}, "[n, 4]"),
+        ("boxes without labels", lambda sample, rng: {**sample, "boxes": np.zeros((5, 4))}, "5 `boxes` and"),
+    ):
+        try:
+            for _ in gular.DataLoader("boxes.bundle", each=each, numbers="stored", **{**options, "collate": None}):
+                pass
+            check(f"{name} are refused", False)
+        except gular.FunctionError as error:
+            check(f"{name} are refused", words in str(error), str(error))
+
+
+CHAIN = A.Compose([A.RandomBrightnessContrast(p=1), A.GaussNoise(p=1)])
+GENERATOR = np.random.default_rng(0)
+
+
+def through_globals(sample, rng):
+    noise = GENERATOR.normal(0, 1, sample["image"].shape)
+    return (CHAIN(image=sample["image"])["image"] + noise).clip(0, 255).astype("uint8")
+
+
+def drawn_elsewhere():
+    """Transforms and generators that a function refers to."""
+    one, _ = made(each=through_globals)
+    check("what a function draws elsewhere does not depend on workers", same(one, made(each=through_globals, workers=5)[0]))
+    check("and differs from epoch to epoch", not same(one, made_again(through_globals)))
+    try:
+        made(each=through_globals, each_in="threads")
+        check("threads do not share generators", False)
+    except gular.OptionError as error:
+        check("threads do not share generators", "generator" in str(error), str(error))
+
+
+def made_again(each):
+    loader = gular.DataLoader("bundle", batch_size=7, size=SIZE, output="numpy", each=each)
+    loader.set_epoch(1)
+    return {key: {"image": np.array(image)} for batch in loader for key, image in zip(batch["key"], batch["image"])}
+
+
 def sizes():
     def cut(sample, rng):
         top, left = rng.integers(0, sample["image"].shape[0] - SIZE + 1), rng.integers(0, sample["image"].shape[1] - SIZE + 1)
@@ -187,6 +246,15 @@ def sizes():
     check("and samples have fields of their own", samples[0]["words"] == ["a", 1] and samples[0]["crop"].dtype == torch.float32)
     check("labels come with them", all(isinstance(sample["label"], int) for sample in samples))
     loader.check_delivered()
+    tensors = lambda sample, rng: (torch.arange(3, dtype=torch.bfloat16), {"tensors": sample["image"][:2]}, sample["key"])
+    batch = next(iter(gular.DataLoader("bundle", batch_size=5, transform=gular.Whole(), each=tensors, collate=list)))
+    right = [(one.dtype, list(more), isinstance(key, str)) == (torch.bfloat16, ["tensors"], True) for one, more, key in batch]
+    check("and anything else that a function returns", len(batch) == 5 and all(right), str(batch[0]))
+    failing = gular.DataLoader("bundle", batch_size=5, each=unchanged, collate=lambda samples: 1 / 0)
+    try:
+        next(iter(failing))
+    except ZeroDivisionError:
+        check("a batch whose `collate` failed was not delivered", failing.state_dict()["consumed"] == 0, str(failing.state_dict()))
     check("and each comes once", len({sample["key"] for sample in samples}) == len(samples) == loader.n_samples)
 
 
@@ -199,6 +267,8 @@ def mistakes():
         ("another size is named", lambda sample, rng: sample["image"][:5], {}, f"u8 [5, {SIZE}, 3] as `image`"),
         ("so are fields that batches do not have", lambda sample, rng: {"other": 1}, {}, "`other`"),
         ("nothing is not a sample", lambda sample, rng: None, {}, "returned nothing"),
+        ("labels are whole numbers", lambda sample, rng: {**sample, "label": 0.7}, {}, "0.7 as `label`"),
+        ("labels are not left out", lambda sample, rng: {**sample, "label": None}, {}, "None as `label`"),
         ("numbers are not cut", lambda sample, rng: sample["image"].astype("int32") + 300, {}, "uint8 does not have"),
         ("whole pictures need the right size", unchanged, {"transform": gular.Whole(SIZE), "size": None}, f"[{SIZE}, {SIZE}, 3]"),
     ]
@@ -211,6 +281,7 @@ def mistakes():
     for name, options, words in [
         ("whole pictures without a function", {"transform": gular.Whole(SIZE), "size": None}, "`each` is not given"),
         ("`collate` without a function", {"collate": list}, "`each`, which is not given"),
+        ("`device` beside `collate`", {"each": unchanged, "collate": list, "numbers": "f16"}, "option `numbers`"),
         ("what is not a function", {"each": 5}, "not a function"),
         ("a function of another kind", {"each": lambda a, b, c: a}, "sample, rng"),
         ("a place that is not one", {"each": unchanged, "each_in": "cloud"}, '"processes"'),
@@ -261,6 +332,12 @@ def scripts():
     """
         )
     )
+    ended = gular.DataLoader("bundle", size=32, each=lambda sample, rng: os._exit(3))
+    try:
+        next(iter(ended))
+        check("a process that ends is named", False)
+    except gular.FunctionError as error:
+        check("a process that ends is named", "exit code 3" in str(error), str(error))
     for where in ("processes", "threads"):
         for how in (signal.SIGINT, signal.SIGKILL):
             run = subprocess.Popen([sys.executable, "slow.py", where], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -281,6 +358,8 @@ program("pack", "images", "bundle")
 shapes_and_orders()
 libraries()
 boxes_and_masks()
+of_boxes()
+drawn_elsewhere()
 sizes()
 mistakes()
 scripts()

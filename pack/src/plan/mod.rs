@@ -33,7 +33,7 @@ pub(crate) mod stack;
 pub(crate) mod tiles;
 mod write;
 
-pub(crate) use beside::{Beside, FilesOf, Make, Polygons, other_size, unlike};
+pub(crate) use beside::{Beside, FilesOf, Make, PlacedPolygons, Polygons, other_size, unlike};
 pub use beside::{MaskClass, MaskColours};
 pub use build::PlanBuilder;
 pub(crate) use build::check_cancel;

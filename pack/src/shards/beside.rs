@@ -9,7 +9,7 @@ use gular_codec::{Decoder, Rect, encode_png, fit_nearest, holds_values, read_hea
 use serde_json::Value;
 
 use crate::facts::{Fault, Grid, Remedy, array, nearest};
-use crate::plan::{FilesOf, Make, Polygons, other_size, unlike};
+use crate::plan::{FilesOf, Make, PlacedPolygons, Polygons, other_size, unlike};
 use crate::shards::{Scenes, StoredValue, Wanted};
 use crate::source::read_file;
 
@@ -18,7 +18,7 @@ pub(crate) struct ReadFiles<'a> {
     fields: &'a [FilesOf],
     pages: Pages,
     /// The last file of polygons, which many tiles of a scene share.
-    polygons: RefCell<Option<(String, Arc<Polygons>)>>,
+    polygons: RefCell<Option<(String, Arc<PlacedPolygons>)>>,
 }
 
 impl<'a> ReadFiles<'a> {
@@ -99,7 +99,7 @@ struct PlannedFile<'a> {
     /// The file's number in its field, from 1.
     number: usize,
     pages: Pages,
-    last: &'a RefCell<Option<(String, Arc<Polygons>)>>,
+    last: &'a RefCell<Option<(String, Arc<PlacedPolygons>)>>,
     bytes: u64,
     path: &'a str,
 }
@@ -171,16 +171,17 @@ impl PlannedFile<'_> {
         let (of, whole) = (self.of, image.size.ok_or_else(no_size)?);
         let class = of.polygons.as_ref().and_then(Option::as_ref);
         let last = self.last.borrow().clone().filter(|(path, _)| path == self.path);
-        let polygons = match last {
-            Some((_, polygons)) => polygons,
-            None => Arc::new(Polygons::parse(&self.read()?, class)?),
+        let polygons = match (last, &of.make) {
+            (Some((_, polygons)), Make::Window { .. }) => polygons,
+            _ => {
+                Arc::new(Polygons::parse(&self.read()?, class)?.placed(image.grid.as_ref(), whole)?)
+            }
         };
         *self.last.borrow_mut() = Some((self.path.to_owned(), Arc::clone(&polygons)));
-        let grid = image.grid.as_ref();
         if let Make::Window { side, .. } = of.make {
-            return polygons.mask(grid, whole, image.corner, (side, side));
+            return Ok(polygons.mask(image.corner, (side, side)));
         }
-        let mask = polygons.mask(grid, whole, (0, 0), whole)?;
+        let mask = polygons.mask((0, 0), whole);
         of.value(encode_png(&mask, whole.0, whole.1)?, image, decoder, self.pages)
     }
 }

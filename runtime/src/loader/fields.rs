@@ -104,6 +104,12 @@ impl OtherField {
         !matches!(self.kind, OtherKind::Affine)
     }
 
+    /// Whether it has values on the pixels of its image, or boxes.
+    pub(super) fn is_on_image(&self) -> bool {
+        use OtherKind::{Boxes, Interpolated, Nearest, OfBoxes};
+        matches!(self.kind, Boxes | OfBoxes | Interpolated(_) | Nearest(_))
+    }
+
     /// Whether it is a second picture that is made as the image is.
     pub(super) fn is_picture(&self) -> bool {
         matches!(&self.kind, OtherKind::Interpolated(of) if of.writer.is_none())

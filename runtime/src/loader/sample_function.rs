@@ -82,6 +82,9 @@ pub struct GivenValue<'a> {
     pub numbers: Option<(Dtype, Vec<usize>)>,
     /// Whether it is a picture, which may be returned as floats, or with its bands first.
     pub is_picture: bool,
+    /// Whether it is on the pixels of the image, or tells places on it, so that what moves one moves
+    /// the other.
+    pub is_on_image: bool,
     /// The numbers, in this machine's byte order, or the bytes.
     pub bytes: &'a [u8],
 }
@@ -295,6 +298,7 @@ impl EachStage {
                 name: &column.name,
                 numbers,
                 is_picture: true,
+                is_on_image: true,
                 bytes: picture,
             });
         }
@@ -304,8 +308,8 @@ impl EachStage {
                 Cell::Bytes(bytes) => bytes,
             };
             let numbers = self.given(column, other, place);
-            let is_picture = other.is_picture();
-            values.push(GivenValue { name: &column.name, numbers, is_picture, bytes });
+            let (is_picture, is_on_image) = (other.is_picture(), other.is_on_image());
+            values.push(GivenValue { name: &column.name, numbers, is_picture, is_on_image, bytes });
         }
         let mut label = None;
         let mut take = |result: &SampleResult<'_>| {
@@ -377,7 +381,11 @@ impl Pictures {
             return Err(Error::Option { option: "each", reason });
         }
         let given = match writer.stored {
-            dtype @ (Dtype::U8 | Dtype::U16 | Dtype::I8 | Dtype::I16 | Dtype::F16) => dtype,
+            dtype @ (Dtype::U8 | Dtype::U16) => dtype,
+            // Cropped and resized, they are floats, and would be rounded.
+            dtype @ (Dtype::I8 | Dtype::I16 | Dtype::F16) if options.numbers == Numbers::Stored => {
+                dtype
+            }
             _ => Dtype::F32,
         };
         let bands = writer.bands.len();

@@ -16,4 +16,4 @@ mod polygons;
 pub use colours::MaskColours;
 pub(crate) use find::{Beside, FilesOf, Make, check, other_size, unlike};
 pub use polygons::MaskClass;
-pub(crate) use polygons::Polygons;
+pub(crate) use polygons::{PlacedPolygons, Polygons};

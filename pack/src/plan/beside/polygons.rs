@@ -16,7 +16,7 @@ use crate::plan::PlanError;
 const OUTSIDE: u8 = 0;
 const INSIDE: u8 = 1;
 /// What loaders fill beyond an image, which no class has.
-const BEYOND: u64 = 255;
+const BEYOND: u8 = 255;
 /// Larger files take more memory than a thread should.
 const MOST_BYTES: u64 = 256 << 20;
 /// What coordinates are in unless a file says otherwise. RFC 7946, section 4.
@@ -38,12 +38,17 @@ impl MaskClass {
     /// [`PlanError::Run`], which says what is wrong.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let fail = |what: String| -> PlanError { setting(&["mask_class"], what) };
-        let (property, classes) = text.split_once(':').unwrap_or((text, ""));
+        // Names of properties may have colons, such as OpenStreetMap's `addr:city`.
+        let names = text.split_once('=').map_or("", |(before, _)| before);
+        let (property, classes) = match names.rfind(':') {
+            Some(at) => (&text[..at], &text[at + 1..]),
+            None => (text, ""),
+        };
         let mut numbers: Vec<(String, u8)> = Vec::new();
         for class in classes.split(',').filter(|class| !class.is_empty()) {
             let parts = class.rsplit_once('=');
             let number = parts.and_then(|(name, number)| Some((name, number.parse::<u8>().ok()?)));
-            match number.filter(|(_, number)| u64::from(*number) < BEYOND) {
+            match number.filter(|(_, number)| *number < BEYOND) {
                 Some((name, number)) if numbers.iter().all(|(known, _)| known != name) => {
                     numbers.push((name.to_owned(), number));
                 }
@@ -83,7 +88,10 @@ impl MaskClass {
                 known.map(|(_, number)| *number)
             }
             Some(value) => {
-                let number = value.as_u64().filter(|n| *n < BEYOND && self.numbers.is_empty());
+                // GDAL writes numbers of some columns as 1.0.
+                let whole =
+                    value.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0).map(|n| n as u64);
+                let number = whole.filter(|n| *n < BEYOND.into() && self.numbers.is_empty());
                 let named = self.numbers.iter().find(|(known, _)| *known == value.to_string());
                 number.and_then(|n| u8::try_from(n).ok()).or(named.map(|(_, number)| *number))
             }
@@ -99,7 +107,7 @@ impl MaskClass {
         };
         number.ok_or_else(|| {
             let value = value.unwrap_or(&Value::Null);
-            fault(format!("a polygon has {value} as `{property}`, which is not a class"))
+            fault(format!("a polygon has {value} as `{property}`, which is not a number from 0 to 254, nor a class that was given"))
         })
     }
 }
@@ -166,11 +174,22 @@ impl Polygons {
     }
 
     fn geometry(&mut self, geometry: &Value, class: u8) -> Result<(), Fault> {
-        let wrong =
-            || Fault::new("it is not GeoJSON: a polygon is not lists of [x, y]".to_owned(), None);
+        let wrong = || {
+            Fault::new(
+                "it is not GeoJSON: a polygon is not lists of three or more [x, y]".to_owned(),
+                None,
+            )
+        };
         let list = |name: &str| geometry[name].as_array().ok_or_else(wrong);
+        let is_empty = |rings: &Value| rings.as_array().is_some_and(Vec::is_empty);
         let mut push = |rings: &Value| {
-            let ring = |ring: &Value| ring.as_array()?.iter().map(point).collect();
+            if is_empty(rings) {
+                return Ok(());
+            }
+            let ring = |ring: &Value| {
+                let points = ring.as_array()?.iter().map(point).collect::<Option<Vec<_>>>()?;
+                (points.len() > 2).then_some(points)
+            };
             let rings: Option<Vec<_>> =
                 rings.as_array().and_then(|all| all.iter().map(ring).collect());
             self.all.push(Polygon { class, rings: rings.ok_or_else(wrong)? });
@@ -186,97 +205,161 @@ impl Polygons {
                 let reason = format!("it has a {other}, and only polygons have an area");
                 Err(Fault::new(
                     reason,
-                    Some("make polygons of it, for example with `ST_Buffer` of ogr2ogr"),
+                    Some("leave it out, for example with `ogr2ogr -where`, or make polygons of it"),
                 ))
             }
             None => Err(wrong()),
         }
     }
 
-    /// The classes of the pixels of `size` = (columns, rows) from `corner` on, of an image of size
-    /// `whole`. Coordinates are pixels of an image that has no location.
-    pub(crate) fn mask(
-        &self,
+    /// Brings the polygons to the pixels of an image of size `whole`. Coordinates are columns and rows
+    /// of an image that has no location.
+    pub(crate) fn placed(
+        self,
         grid: Option<&Grid>,
         whole: (u32, u32),
-        (left, top): (u32, u32),
-        size: (u32, u32),
-    ) -> Result<Vec<u8>, Fault> {
-        let crs = self.crs.as_deref().unwrap_or(DEFAULT_CRS);
+    ) -> Result<PlacedPolygons, Fault> {
         let to_pixels = match grid {
             None => None,
-            Some(grid) => grid.pixels_of(crs).map_err(|reason| {
-                let hint = "bring the polygons to the CRS of the image, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO out.geojson in.geojson`";
-                Fault::new(reason, Some(hint))
-            })?,
-        };
-        let (width, height) = (size.0 as usize, size.1 as usize);
-        let mut mask = vec![OUTSIDE; width * height];
-        let mut is_seen = self.all.is_empty();
-        for polygon in &self.all {
-            let pixel = |at: &[f64; 2]| to_pixels.as_ref().map_or(*at, |to_pixels| to_pixels(*at));
-            let rings: Vec<Vec<[f64; 2]>> =
-                polygon.rings.iter().map(|ring| ring.iter().map(pixel).collect()).collect();
-            is_seen |= touches(&rings, whole);
-            let shift = |[x, y]: [f64; 2]| [x - f64::from(left), y - f64::from(top)];
-            let edges: Vec<_> =
-                rings.iter().flat_map(|ring| edges(ring)).map(|edge| edge.map(shift)).collect();
-            let heights = || edges.iter().map(|[from, _]| from[1]);
-            // Truncated to what there is: `as` keeps to the range of its type.
-            let first = heights().fold(f64::MAX, f64::min).floor().max(0.0) as usize;
-            let last = heights().fold(f64::MIN, f64::max).ceil().max(0.0) as usize;
-            let lines = mask.chunks_exact_mut(width.max(1)).enumerate();
-            for (row, line) in lines.take(last).skip(first) {
-                fill(&edges, row as f64 + 0.5, polygon.class, line);
+            Some(grid) => {
+                let crs = self.crs.as_deref().unwrap_or(DEFAULT_CRS);
+                grid.pixels_of(crs).map_err(|reason| {
+                    let hint = "bring the polygons to the CRS of the image, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO out.geojson in.geojson`";
+                    Fault::new(reason, Some(hint))
+                })?
             }
+        };
+        let hint = Some("images in TIFF have their location if they are packed as arrays");
+        if let (None, Some(crs)) = (&to_pixels, &self.crs) {
+            let reason = format!("its coordinates are in {crs}, but its image has no location");
+            return Err(Fault::new(reason, hint));
         }
-        if is_seen {
-            return Ok(mask);
+        let has_polygons = !self.all.is_empty();
+        let place = |Polygon { class, mut rings }| {
+            for at in rings.iter_mut().flatten() {
+                *at = to_pixels.as_ref().map_or(*at, |to_pixels| to_pixels(*at));
+            }
+            PlacedPolygon::new(class, &rings)
+        };
+        let all: Vec<PlacedPolygon> = self.all.into_iter().map(place).collect();
+        // Longitude and latitude would be a small part of one pixel.
+        let least = if to_pixels.is_some() { 0.0 } else { 1.0 };
+        if !has_polygons || all.iter().any(|polygon| polygon.is_on(whole, least)) {
+            return Ok(PlacedPolygons { all, whole });
         }
         let (reason, hint) = match to_pixels {
             Some(_) => (
                 "none of its polygons is on its image",
-                "compare the locations of both (`gdalinfo`, `ogrinfo`); a file without polygons is right for an image that has none",
+                Some(
+                    "compare the locations of both (`gdalinfo`, `ogrinfo`); a file without polygons is right for an image that has none",
+                ),
             ),
             None => (
                 "none of its polygons is on its image, which has no location, so that their coordinates are read as columns and rows",
-                "images in TIFF have their location if they are packed as arrays",
+                hint,
             ),
         };
-        Err(Fault::new(reason.to_owned(), Some(hint)))
+        Err(Fault::new(reason.to_owned(), hint))
     }
 }
 
-/// Whether a polygon, in pixels, may have a part of an image.
-fn touches(rings: &[Vec<[f64; 2]>], (width, height): (u32, u32)) -> bool {
-    let points = || rings.iter().flatten();
-    let within = |axis: usize, side: u32| {
-        points().any(|at| at[axis] > 0.0) && points().any(|at| at[axis] < f64::from(side))
-    };
-    within(0, width) && within(1, height)
+/// The polygons of an image, in its pixels.
+#[derive(Debug)]
+pub(crate) struct PlacedPolygons {
+    all: Vec<PlacedPolygon>,
+    /// Columns and rows of the image.
+    whole: (u32, u32),
+}
+
+#[derive(Debug)]
+struct PlacedPolygon {
+    class: u8,
+    /// From the end with the lower row to the other, sorted by that row.
+    edges: Vec<[[f64; 2]; 2]>,
+    /// The least and the largest column and row.
+    least: [f64; 2],
+    most: [f64; 2],
+}
+
+impl PlacedPolygon {
+    fn new(class: u8, rings: &[Vec<[f64; 2]>]) -> Self {
+        let down =
+            |[from, to]: [[f64; 2]; 2]| if from[1] < to[1] { [from, to] } else { [to, from] };
+        let mut edges: Vec<_> = rings.iter().flat_map(|ring| edges(ring)).map(down).collect();
+        edges.sort_by(|a, b| a[0][1].total_cmp(&b[0][1]));
+        let points = || rings.iter().flatten();
+        let of = |axis: usize, start: f64, pick: fn(f64, f64) -> f64| {
+            points().map(|at| at[axis]).fold(start, pick)
+        };
+        let least = [0, 1].map(|axis| of(axis, f64::MAX, f64::min));
+        let most = [0, 1].map(|axis| of(axis, f64::MIN, f64::max));
+        Self { class, edges, least, most }
+    }
+
+    /// Whether it may have a part of an image, and is at least so many pixels wide and high.
+    fn is_on(&self, (width, height): (u32, u32), at_least: f64) -> bool {
+        let within = |axis: usize, side: u32| {
+            let (least, most) = (self.least[axis], self.most[axis]);
+            most > 0.0 && least < f64::from(side) && most - least >= at_least
+        };
+        within(0, width) && within(1, height)
+    }
+
+    /// Writes its class to the pixels of `mask`, which has lines of `width` from `corner` on.
+    fn fill(&self, mask: &mut [u8], width: usize, (left, top): (u32, u32)) {
+        let (left, top) = (f64::from(left), f64::from(top));
+        if self.most[0] <= left || self.least[0] >= left + width as f64 {
+            return;
+        }
+        // Truncated to what there is: `as` keeps to the range of its type.
+        let first = (self.least[1] - top).floor().max(0.0) as usize;
+        let last = (self.most[1] - top).ceil().max(0.0) as usize;
+        let (mut next, mut active): (usize, Vec<&[[f64; 2]; 2]>) = (0, Vec::new());
+        let mut crossings = Vec::new();
+        for (row, line) in mask.chunks_exact_mut(width.max(1)).enumerate().take(last).skip(first) {
+            let y = top + row as f64 + 0.5;
+            while let Some(edge) = self.edges.get(next).filter(|edge| edge[0][1] <= y) {
+                active.push(edge);
+                next += 1;
+            }
+            // An edge has its lower end, so that two that meet are crossed once.
+            active.retain(|[_, to]| y < to[1]);
+            let crossing =
+                |[[x1, y1], [x2, y2]]: &[[f64; 2]; 2]| (y - y1) * (x2 - x1) / (y2 - y1) + x1 - left;
+            crossings.clear();
+            crossings.extend(active.iter().map(|edge| crossing(edge)));
+            crossings.sort_by(f64::total_cmp);
+            for pair in crossings.chunks_exact(2) {
+                let [start, end] =
+                    [pair[0], pair[1]].map(|x: f64| (x + 0.5).floor().max(0.0) as usize);
+                let end = end.min(line.len());
+                line.get_mut(start..end).unwrap_or_default().fill(self.class);
+            }
+        }
+    }
+}
+
+impl PlacedPolygons {
+    /// The classes of the pixels of `size` = (columns, rows) from `corner` on; those beyond the image
+    /// have none.
+    pub(crate) fn mask(&self, corner: (u32, u32), size: (u32, u32)) -> Vec<u8> {
+        let (width, height) = (size.0 as usize, size.1 as usize);
+        let mut mask = vec![OUTSIDE; width * height];
+        self.all.iter().for_each(|polygon| polygon.fill(&mut mask, width, corner));
+        let seen = |whole: u32, start: u32| whole.saturating_sub(start) as usize;
+        let (columns, rows) = (seen(self.whole.0, corner.0), seen(self.whole.1, corner.1));
+        for (row, line) in mask.chunks_exact_mut(width.max(1)).enumerate() {
+            let from = if row < rows { columns } else { 0 };
+            line.get_mut(from..).unwrap_or_default().fill(BEYOND);
+        }
+        mask
+    }
 }
 
 /// The edges of a ring, closed whether its last point is its first or not.
 fn edges(ring: &[[f64; 2]]) -> impl Iterator<Item = [[f64; 2]; 2]> + '_ {
     let next = ring.iter().cycle().skip(1);
     ring.iter().zip(next).map(|(from, to)| [*from, *to])
-}
-
-/// Fills the pixels of a line of which the middle, at height `y`, is inside.
-fn fill(edges: &[[[f64; 2]; 2]], y: f64, class: u8, line: &mut [u8]) {
-    let crossing = |[from, to]: &[[f64; 2]; 2]| {
-        let ([x1, y1], [x2, y2]) = if from[1] < to[1] { (from, to) } else { (to, from) };
-        // An edge has its lower end, so that two that meet are crossed once.
-        (y >= *y1 && y < *y2).then(|| (y - y1) * (x2 - x1) / (y2 - y1) + x1)
-    };
-    let mut crossings: Vec<f64> = edges.iter().filter_map(crossing).collect();
-    crossings.sort_by(f64::total_cmp);
-    for pair in crossings.chunks_exact(2) {
-        // Truncated to the line: `as` keeps to the range of its type.
-        let [start, end] = [pair[0], pair[1]].map(|x| (x + 0.5).floor().max(0.0) as usize);
-        let end = end.min(line.len());
-        line.get_mut(start..end).unwrap_or_default().fill(class);
-    }
 }
 
 /// A point; a height after x and y is ignored.
