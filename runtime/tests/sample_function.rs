@@ -100,7 +100,7 @@ fn epoch(bundle: &Arc<Bundle>, options: &LoaderOptions, field: &str) -> Result<V
         match batch.field(field) {
             Some(Values::Array(array)) => all.extend_from_slice(array.bytes),
             Some(Values::Bytes(values)) => all.extend(values.concat()),
-            None => panic!("no `{field}`"),
+            None => unreachable!("no `{field}`"),
         }
     }
     Ok(all)

@@ -257,7 +257,7 @@ impl Meaning {
                 }
             };
             if let Some(doubt) = pairs_in_one_folder(&folders) {
-                return Err(LayoutError::from(doubt).into());
+                return Err(doubt.into());
             }
             let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 let has_way = doubt.readings.iter().any(|way| way.tables.is_some());

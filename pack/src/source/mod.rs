@@ -76,7 +76,7 @@ impl Source {
             return Ok(Self::Datasets(rows));
         }
         if metadata.is_dir() {
-            let opening = Opening { limits: &options.archive, temp: temp.unwrap_or(path), cancel };
+            let opening = Opening { limits: options.archive, temp: temp.unwrap_or(path), cancel };
             let archives = match temp.is_some() && options.inputs != Inputs::Bytes {
                 true => Archive::of_folder(path, &opening)?,
                 false => None,

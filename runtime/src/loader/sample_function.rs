@@ -151,9 +151,9 @@ pub(super) struct EachTools {
 pub(super) struct EachStage {
     each: Each,
     /// The fields of the bundle in a batch.
-    columns: Vec<Column>,
+    fields: Vec<Column>,
     /// The columns of batches.
-    batch: Vec<Column>,
+    columns: Vec<Column>,
     pictures: Option<Pictures>,
     /// Columns and rows of the pictures in a batch.
     size: (usize, usize),
@@ -188,24 +188,24 @@ impl EachStage {
         };
         let pictures =
             fields.image.as_ref().map(|image| Pictures::new(image, &fields.others, options));
-        let columns = fields.columns.clone();
-        let batch = match (each.collected, columns.first()) {
+        let own = fields.columns.clone();
+        let columns = match (each.collected, own.first()) {
             (true, Some(first)) => vec![Column {
                 name: SAMPLE.to_owned(),
                 field: first.field,
                 fixed: None,
                 channels_last: false,
             }],
-            _ => columns.clone(),
+            _ => own.clone(),
         };
         let (width, height) = options.transform.size();
         let size = (width as usize, height as usize);
-        Ok(Some(Self { each, columns, batch, pictures: pictures.transpose()?, size }))
+        Ok(Some(Self { each, fields: own, columns, pictures: pictures.transpose()?, size }))
     }
 
     /// The fields in a row of a batch.
     pub(super) fn columns(&self) -> &[Column] {
-        &self.batch
+        &self.columns
     }
 
     pub(super) fn is_collected(&self) -> bool {
@@ -223,8 +223,8 @@ impl EachStage {
 
     /// Makes memory for the fields besides the image, whose placement is `place`.
     pub(super) fn cells(&self, others: &[OtherField], place: Option<&Placement>) -> Vec<Cell> {
-        let skip = self.columns.len() - others.len();
-        let columns = self.columns.iter().skip(skip).zip(others);
+        let skip = self.fields.len() - others.len();
+        let columns = self.fields.iter().skip(skip).zip(others);
         let cells = columns.map(|(column, other)| {
             let Some((dtype, shape)) = self.given(column, other, place) else {
                 return Cell::Bytes(Vec::new());
@@ -279,15 +279,15 @@ impl EachStage {
     /// class. `sample` has no values yet.
     pub(super) fn make(
         &self,
-        sample: GivenSample<'_>,
+        sample: &GivenSample<'_>,
         others: (&[OtherField], &[Cell]),
         place: Option<&Placement>,
         tools: &EachTools,
         row: &mut [Cell],
     ) -> Result<Option<i64>, Error> {
         let picture = &tools.picture;
-        let mut columns = self.columns.iter();
-        let mut values = Vec::with_capacity(self.columns.len());
+        let mut columns = self.fields.iter();
+        let mut values = Vec::with_capacity(self.fields.len());
         if let (Some(place), Some(pictures)) = (place, &self.pictures)
             && let Some(column) = columns.next()
         {
@@ -319,10 +319,10 @@ impl EachStage {
                 cell.extend_from_slice(result.bytes);
                 return Ok(());
             }
-            let mut fields = self.columns.iter().zip(&mut *row).enumerate();
+            let mut fields = self.fields.iter().zip(&mut *row).enumerate();
             fields.try_for_each(|(at, (column, cell))| self.take((at, column), result, cell))
         };
-        let sample = GivenSample { values, ..sample };
+        let sample = GivenSample { values, ..*sample };
         let done = self.each.function.call(&sample, &mut take);
         done.map_err(|reason| LoaderError::Each { key: sample.key.to_owned(), reason })?;
         Ok(label)

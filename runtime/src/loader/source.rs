@@ -548,7 +548,7 @@ impl Source {
         let random = [rng.next_u64(), rng.next_u64()];
         let sample = GivenSample { number, key, epoch, random, label, values: Vec::new() };
         let others = (&self.fields.others[..], &own[..]);
-        let call = || each.make(sample, others, placement.as_ref(), &tools.each, &mut row.cells);
+        let call = || each.make(&sample, others, placement.as_ref(), &tools.each, &mut row.cells);
         meters.time(Phase::Each, call)
     }
 

@@ -182,7 +182,7 @@ mod tests {
             "epoch 2/3, step 5/10, loss 1.500, 32 images/s, 50 s left"
         );
         let slow = Stats {
-            time: [ms(10), ms(0), ms(900), ms(0), ms(500)],
+            time: [ms(10), ms(0), ms(900), ms(0), ms(0), ms(500)],
             batches: 9,
             elapsed: ms(1000),
             ..Stats::default()

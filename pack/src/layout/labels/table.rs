@@ -719,7 +719,7 @@ impl Survey {
         let columns = if signs { signed } else { flags };
         let are_lists = options.lists().next().is_some() || options.is_of_boxes(tables);
         if unsure.len() > columns.len() && unsure.len() > 1 && !are_lists {
-            return Err(LayoutError::from(indicators::unsure(&unsure)).into());
+            return Err(indicators::unsure(&unsure).into());
         }
         if columns.len() < 2 || are_lists {
             return Ok(None);

@@ -92,7 +92,8 @@ impl MaskClass {
                 let whole =
                     value.as_f64().filter(|n| n.fract() == 0.0 && *n >= 0.0).map(|n| n as u64);
                 let number = whole.filter(|n| *n < BEYOND.into() && self.numbers.is_empty());
-                let named = self.numbers.iter().find(|(known, _)| *known == value.to_string());
+                let text = value.to_string();
+                let named = self.numbers.iter().find(|(known, _)| *known == text);
                 number.and_then(|n| u8::try_from(n).ok()).or(named.map(|(_, number)| *number))
             }
             None => {
