@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{jpeg, put, run};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
 use gular_pack::{
-    CheckImages, DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions,
-    TableOptions, Unlabelled, derive, diff,
+    CheckImages, Classes, DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions,
+    RawOptions, TableOptions, Unlabelled, derive, diff,
 };
 
 fn plan(file: &Path) -> PlanOptions {
@@ -105,6 +105,32 @@ fn boxes_of_coco_become_corners_with_classes() {
     assert!(raw(Fit::Crop).unwrap_err().to_string().contains("fractions of the whole image"));
     raw(Fit::Stretch).unwrap();
     assert_eq!(arrays(&dir.path().join("raw"), &["boxes"])[1].1, [b.1[0].clone()]);
+}
+
+#[test]
+fn a_list_of_classes_numbers_the_boxes_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = dir.path().join("images");
+    for (name, seed) in [("a.jpg", 1), ("b.jpg", 2), ("none.jpg", 3)] {
+        put(&images, name, &jpeg(seed));
+    }
+    put(dir.path(), "instances.json", coco().to_string().as_bytes());
+    put(dir.path(), "classes.txt", b"toothbrush\ncat\nperson\n");
+    let classes = |name| Some(Classes::File(dir.path().join(name)));
+    let plan = plan(&dir.path().join("instances.json"));
+    let (out, options) = (dir.path().join("out"), plan.clone());
+    run(&images, &out, PlanOptions { classes: classes("classes.txt"), ..options }, 1).unwrap();
+    let bundle = Bundle::open(&out, OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["toothbrush", "cat", "person"]);
+    let found = arrays(&out, &["box_labels"]);
+    let labels: Vec<&[f64]> = found.iter().map(|(_, of)| of[0].1.as_slice()).collect();
+    // The person of `a.jpg`; the toothbrush and the person of `b.jpg`.
+    assert_eq!(labels, [&[2.0][..], &[0.0, 2.0], &[]]);
+
+    put(dir.path(), "short.txt", b"person\n");
+    let short = PlanOptions { classes: classes("short.txt"), ..plan };
+    let error = run(&images, &dir.path().join("bad"), short, 1).unwrap_err().to_string();
+    assert!(error.contains("`toothbrush`"), "{error}");
 }
 
 #[test]

@@ -28,6 +28,23 @@ pub(crate) fn array(dtype: Dtype, shape: &[u64], data: &[u8]) -> Vec<u8> {
     [npy_header(dtype, shape).as_slice(), data].concat()
 }
 
+/// An archive with one array, deflated as by `numpy.savez_compressed`.
+fn npz(array: &[u8]) -> Vec<u8> {
+    let mut npz = Vec::new();
+    let mut archive = rawzip::ZipArchiveWriter::new(&mut npz);
+    let deflate = rawzip::CompressionMethod::DEFLATE;
+    let (mut entry, config) =
+        archive.new_file("arr_0.npy").compression_method(deflate).start().unwrap();
+    let encoder = flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
+    let mut writer = config.wrap(encoder);
+    std::io::Write::write_all(&mut writer, array).unwrap();
+    let (encoder, descriptor) = writer.finish().unwrap();
+    encoder.finish().unwrap();
+    entry.finish(descriptor).unwrap();
+    archive.finish().unwrap();
+    npz
+}
+
 pub(crate) fn field(name: &str, files: &Path, suffix: &str) -> FieldFiles {
     let name = FieldName::parse(name).unwrap();
     let pattern = (!suffix.is_empty()).then(|| format!("{{key}}{suffix}.{{ext}}").parse().unwrap());
@@ -118,6 +135,39 @@ fn masks_may_lie_among_the_images_and_in_archives() {
 }
 
 #[test]
+fn masks_may_be_compressed_arrays_of_numpy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    let classes: Vec<u8> = (0..108).collect();
+    put(&images, "0.png", &png(0));
+    put(&masks, "0.npz", &npz(&array(Dtype::U8, &[9, 12], &classes)));
+    let out = dir.path().join("out");
+    run(&images, &out, with(vec![field("mask", &masks, "")]), 1).unwrap();
+    let (bundle, found) = samples(&out);
+    assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[9, 12][..])));
+    assert!(found.values().all(|(_, values)| values[1] == classes));
+}
+
+#[test]
+fn the_pattern_that_says_the_most_decides_whether_a_file_is_an_image_or_a_mask() {
+    let dir = tempfile::tempdir().unwrap();
+    for i in 0..3 {
+        put(&dir.path().join("src"), &format!("top/{i}.png"), &png(i));
+        let values = [i as u16; 108];
+        put(&dir.path().join("src"), &format!("{i}.png"), &grey(12, 9, &values, false));
+    }
+    let mask = FieldFiles {
+        name: FieldName::parse("mask").unwrap(),
+        files: None,
+        pattern: Some("{key}.png".parse().unwrap()),
+    };
+    let images = vec!["top/{key}.png".parse().unwrap()];
+    let (options, out) = (PlanOptions { images, ..with(vec![mask]) }, dir.path().join("out"));
+    let report = run(&dir.path().join("src"), &out, options, 1).unwrap();
+    assert_eq!(report.samples, 3);
+}
+
+#[test]
 fn masks_that_are_missing_or_of_another_size_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (images, masks) = masked(dir.path());
@@ -203,22 +253,7 @@ fn arrays_of_one_type_and_shape_become_pixels() {
     let source = dir.path().join("arrays");
     let plain: Vec<u8> = (0..30_u16).flat_map(|n| (n * 999).to_le_bytes()).collect();
     put(&source, "a/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain));
-    let mut npz = Vec::new();
-    {
-        let mut archive = rawzip::ZipArchiveWriter::new(&mut npz);
-        let deflate = rawzip::CompressionMethod::DEFLATE;
-        let (mut entry, config) =
-            archive.new_file("arr_0.npy").compression_method(deflate).start().unwrap();
-        let encoder = flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
-        let mut writer = config.wrap(encoder);
-        let file = array(Dtype::U16, &[2, 3, 5], &plain);
-        std::io::Write::write_all(&mut writer, &file).unwrap();
-        let (encoder, descriptor) = writer.finish().unwrap();
-        encoder.finish().unwrap();
-        entry.finish(descriptor).unwrap();
-        archive.finish().unwrap();
-    }
-    put(&source, "b/2.npz", &npz);
+    put(&source, "b/2.npz", &npz(&array(Dtype::U16, &[2, 3, 5], &plain)));
     let axes = [(FieldName::image(), Some(Axes::yxc()))].into();
     let plan = PlanOptions { inputs: Inputs::Arrays, axes, ..small_shards() };
     let out = dir.path().join("out");

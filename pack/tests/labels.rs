@@ -558,6 +558,14 @@ fn a_column_for_each_class_is_one_column_of_classes() {
     let (report, found) =
         packed("t.csv", &several, &|table| table.label = LabelColumn::None).unwrap();
     assert_eq!((report.fields.len(), found[0].2), (3, None));
+    // A class that no image has is one, too.
+    let unseen = several.replace("bee,age", "bee,wasp,age").replace(",3\n", ",0,3\n");
+    let unseen = ["4", "5", "6", "7", "8"]
+        .iter()
+        .fold(unseen, |table, age| table.replace(&format!(",{age}\n"), &format!(",0,{age}\n")));
+    let listed_too = LabelColumn::Named("fly,bee,wasp".to_owned());
+    let (_, found) = packed("t.csv", &unseen, &|table| table.label = listed_too.clone()).unwrap();
+    assert_eq!((&found[0].3[0], &found[1].3[0]), (&vec![0, 0, 0], &vec![1, 1, 0]));
     // Other values are none of these.
     let unsure = TABLE.replace("0,1,0,3", "0,-1,0,3");
     let error = packed("t.csv", &unsure, &listed).unwrap_err().to_string();

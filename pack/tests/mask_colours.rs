@@ -130,6 +130,35 @@ fn scenes_have_masks_in_colour() {
 }
 
 #[test]
+fn grey_tiff_masks_have_colours_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    put(dir.path(), "grey.csv", b"no,0,0,0\nyes,255,255,255\n");
+    let table = MaskColours::read(&dir.path().join("grey.csv")).unwrap();
+    let (size, values) = ((12, 9), |n: u32| (0..n).map(|i| if i % 3 == 0 { 255 } else { 0 }));
+    put(&images, "0.png", &png(0));
+    put(&masks, "0.tif", &tiff(size, 1, &values(108).collect::<Vec<u8>>()));
+    let options = plan(vec![field("mask", &masks, "")], Some(table.clone()));
+    let out = dir.path().join("out");
+    run(&images, &out, options.clone(), 1).unwrap();
+    let expected: Vec<u16> = (0..108).map(|i| u16::from(i % 3 == 0)).collect();
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    for (_, found) in samples(&out).1.values() {
+        assert_eq!(decoder.decode_values(&found[1]).unwrap(), (size, expected.clone()));
+    }
+
+    let (scenes, cut) = (dir.path().join("scenes"), dir.path().join("cut"));
+    put(&scenes, "0.tif", &tiff(size, 1, &[7; 108]));
+    let tile = TileOptions { size: 9, overlap: 0, min_valid: 0.0, block: None };
+    let tiled = PlanOptions { inputs: Inputs::Arrays, tile: Some(tile), ..options };
+    run(&scenes, &cut, tiled, 1).unwrap();
+    let (_, found) = samples(&cut);
+    let (_, values) = &found["0.tif/r000000_c000000"];
+    let expected: Vec<u8> = (0..81).map(|i| u8::from((i / 9 * 12 + i % 9) % 3 == 0)).collect();
+    assert_eq!(values[1], expected);
+}
+
+#[test]
 fn a_table_of_colours_needs_masks() {
     let dir = tempfile::tempdir().unwrap();
     let images = dir.path().join("images");

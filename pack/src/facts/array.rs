@@ -193,14 +193,14 @@ pub(crate) fn geo(file: &[u8], limits: &Limits, pages: Pages) -> Result<Option<G
     Ok(tiff.map(|tiff| tiff.geo))
 }
 
-/// Columns and rows of a file, if it is a TIFF.
+/// Columns, rows and bands of a file, if it is a TIFF.
 pub(crate) fn size(
     file: &[u8],
     limits: &Limits,
     pages: Pages,
-) -> Result<Option<(u32, u32)>, Fault> {
+) -> Result<Option<(u32, u32, u64)>, Fault> {
     let tiff = is_tiff_file(file).then(|| Tiff::read_pages(file, limits, pages)).transpose()?;
-    Ok(tiff.map(|tiff| (tiff.width, tiff.height)))
+    Ok(tiff.map(|tiff| (tiff.width, tiff.height, tiff.bands.into())))
 }
 
 /// A mask that is an array; `None` for other files.

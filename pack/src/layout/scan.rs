@@ -420,21 +420,27 @@ fn around_members(archive: &Archive, inputs: Inputs) -> Result<Option<Vec<String
 
 /// Files of fields that are in the source and are not images.
 #[derive(Default)]
-struct Others {
+struct Others<'a> {
     patterns: Vec<Pattern>,
+    /// Those of images, which take the files that they say more about.
+    images: &'a [Pattern],
     /// Folders, each with a slash at its end.
     folders: Vec<String>,
 }
 
-impl Others {
+impl Others<'_> {
     fn has(&self, path: &str) -> bool {
+        let heaviest = |patterns: &[Pattern]| {
+            let fitting = patterns.iter().filter(|of| !matches!(of.read(path), Ok(None)));
+            fitting.map(Pattern::weight).max()
+        };
         self.folders.iter().any(|folder| path.starts_with(folder.as_str()))
-            || self.patterns.iter().any(|pattern| !matches!(pattern.read(path), Ok(None)))
+            || heaviest(&self.patterns).is_some_and(|of| Some(of) >= heaviest(self.images))
     }
 }
 
-fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, LayoutError> {
-    let mut others = Others::default();
+fn others<'a>(source: &Source, options: &LayoutOptions<'a>) -> Result<Others<'a>, LayoutError> {
+    let mut others = Others { images: options.images, ..Others::default() };
     for field in options.fields {
         let (Some(files), pattern) = (&field.files, &field.pattern) else {
             others.patterns.extend(field.pattern.clone());
@@ -463,7 +469,7 @@ fn others(source: &Source, options: &LayoutOptions<'_>) -> Result<Others, Layout
 struct Walk<'a, E> {
     source: &'a Source,
     path: &'a Path,
-    others: Others,
+    others: Others<'a>,
     meaning: Meaning,
     options: &'a LayoutOptions<'a>,
     scan: Scan,

@@ -9,7 +9,7 @@ use gular_codec::{Decoder, Rect, encode_png, fit_nearest, holds_values, read_hea
 use serde_json::Value;
 
 use crate::facts::{Fault, Grid, Remedy, array, nearest};
-use crate::plan::{FilesOf, Make, PlacedPolygons, Polygons, other_size, unlike};
+use crate::plan::{FilesOf, Make, MaskColours, PlacedPolygons, Polygons, other_size, unlike};
 use crate::shards::{Scenes, StoredValue, Wanted};
 use crate::source::read_file;
 
@@ -151,16 +151,19 @@ impl PlannedFile<'_> {
         let window = scenes.read(wanted)?;
         let bands = if mask { &[][..] } else { of.bands() };
         let pixels = u64::from(side) * u64::from(side);
-        let in_colour = if of.colours.is_some() { 3 } else { 1 };
-        let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes() * in_colour;
-        if window.values.len() as u64 != expected {
+        let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
+        let found = window.values.len() as u64;
+        let Some(colours) = of.colours.as_ref().filter(|_| found == pixels || found == 3 * pixels)
+        else {
+            if found == expected && of.colours.is_none() {
+                return Ok(window.values);
+            }
             let reason = "its type or its bands are not those of the other scenes";
             return Err(Fault::new(reason.to_owned(), None));
-        }
-        if let Some(colours) = &of.colours {
-            return colours.classes(&window.values, window.valid.as_deref(), side as usize);
-        }
-        Ok(window.values)
+        };
+        let rgb =
+            if found == pixels { MaskColours::in_colour(&window.values) } else { window.values };
+        colours.classes(&rgb, window.valid.as_deref(), side as usize)
     }
 }
 

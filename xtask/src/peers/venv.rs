@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 /// and for the SDKs of five clouds; with what its writer imports it is 6 MB.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
-/// Packages of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning.
+/// Packages of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning, torchgeo.
 const LONG: &str = include_str!("../../peers/requirements-long.txt");
 
 // These packages are 0.4 GB of wheels.

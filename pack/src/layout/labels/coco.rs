@@ -151,6 +151,19 @@ impl Coco {
         self.categories.iter().map(|category| category.id).zip(0..).collect()
     }
 
+    /// The class of each category that has annotations, by its name in `classes`; the error is a name
+    /// that is not there.
+    pub(super) fn numbers_in(&self, classes: &[String]) -> Result<HashMap<i64, i64>, String> {
+        let used: BTreeSet<i64> = self.annotations.iter().map(|of| of.category_id).collect();
+        let numbers: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
+        let used = self.categories.iter().filter(|category| used.contains(&category.id));
+        let number = |category: &Category| {
+            let number = numbers.get(category.name.as_str());
+            number.map(|number| (category.id, *number)).ok_or_else(|| category.name.clone())
+        };
+        used.map(number).collect()
+    }
+
     /// Whether some annotation has a box.
     pub(super) fn has_boxes(&self) -> bool {
         self.annotations.iter().any(|annotation| annotation.bbox.is_some())
@@ -243,12 +256,12 @@ impl Coco {
         Ok(())
     }
 
-    /// Hands on the annotations as a table; `path` is for messages. Classes are numbered as in
-    /// `classes`, which has those of further files, too.
+    /// Hands on the annotations as a table; `numbers` are the classes of categories if those of the
+    /// file do not count, and `path` is for messages.
     pub(super) fn rows(
         &self,
         path: &Path,
-        classes: Option<&[String]>,
+        numbers: Option<&HashMap<i64, i64>>,
         each: Each<'_>,
     ) -> Result<(), LayoutError> {
         if self.has_captions() {
@@ -257,12 +270,8 @@ impl Coco {
         if !self.has_boxes() {
             return self.labels(each);
         }
-        let (mut numbers, columns) = (self.numbers(), boxes::columns(true));
-        if let Some(classes) = classes {
-            let places: HashMap<&String, i64> = classes.iter().zip(0..).collect();
-            let of_all = self.categories.iter().map(|of| (of.id, places.get(&of.name).copied()));
-            numbers = of_all.filter_map(|(id, place)| Some((id, place?))).collect();
-        }
+        let of_file = self.numbers();
+        let (numbers, columns) = (numbers.unwrap_or(&of_file), boxes::columns(true));
         let mut rest = self.annotations.as_slice();
         for (line, image) in (1..).zip(&self.images) {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);

@@ -47,6 +47,7 @@ impl Indicators {
         Ok(found)
     }
 
+    /// The classes.
     pub(super) fn columns(&self) -> &[String] {
         &self.columns
     }

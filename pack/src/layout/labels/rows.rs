@@ -1,6 +1,6 @@
 //! The rows of a table, whatever its format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use super::{
     box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, voc, wider, yolo,
 };
 use crate::facts::Names;
-use crate::facts::Pattern;
+use crate::facts::{Pattern, RunError};
 use crate::layout::LayoutError;
 use crate::source::SourceError;
 
@@ -98,6 +98,8 @@ pub(crate) struct Tables {
     lines: BTreeMap<PathBuf, Vec<Pattern>>,
     /// What is the same in all rows of a table: names of columns, and cells.
     constants: BTreeMap<PathBuf, (Vec<String>, Vec<Cell>)>,
+    /// The classes of each file's categories, if the user named them.
+    of_boxes: BTreeMap<PathBuf, HashMap<i64, i64>>,
     /// Rows of further tables, which are looked up for each row.
     pub(super) lookups: Vec<Lookup>,
     /// Columns that are one of classes.
@@ -216,7 +218,11 @@ impl Tables {
             | Format::LabelMe
             | Format::Kitti
             | Format::Wider
-            | Format::Boxes => self.coco(path)?.rows(path, self.classes.as_deref(), each),
+            | Format::Boxes => {
+                let coco = self.coco(path)?;
+                let joined = self.classes.as_deref().and_then(|all| coco.numbers_in(all).ok());
+                coco.rows(path, self.of_boxes.get(path).or(joined.as_ref()), each)
+            }
             Format::Yolo => yolo::read(path, each),
         }
     }
@@ -233,6 +239,22 @@ impl Tables {
     /// Whether the classes of a file of boxes are only those of its boxes, not all that there are.
     pub(super) fn has_own_classes(&self, path: &Path) -> Result<bool, LayoutError> {
         Ok(!matches!(self.format(path)?, Format::Coco | Format::Yolo))
+    }
+
+    /// Numbers the classes of the boxes of a file by their names in `classes`. The classes of YOLO
+    /// are numbers already.
+    pub(super) fn number_boxes(
+        &mut self,
+        path: &Path,
+        classes: &[String],
+    ) -> Result<(), LayoutError> {
+        if self.format(path)?.is_parsed() {
+            let numbers = self.coco(path)?.numbers_in(classes).map_err(|class| {
+                RunError::unknown_class(path.display().to_string(), class, classes.len())
+            })?;
+            self.of_boxes.insert(path.to_owned(), numbers);
+        }
+        Ok(())
     }
 
     /// Whether a file has boxes, each with a class.

@@ -254,10 +254,12 @@ impl Table {
             table.tables.classes = Some(of_file.clone());
         }
         if options.is_of_boxes(&table.tables) && table.label.is_none() {
-            table.classes = match classes {
-                Some(given) => given,
-                None => of_file,
-            };
+            if let Some(given) = &classes {
+                for file in &options.files {
+                    table.tables.number_boxes(file, given)?;
+                }
+            }
+            table.classes = classes.unwrap_or(of_file);
         } else {
             table.name_classes(classes.or((!of_file.is_empty()).then_some(of_file)))?;
         }
@@ -378,6 +380,13 @@ impl Table {
     fn name_classes(&mut self, given: Option<Vec<String>>) -> Result<(), LayoutError> {
         let Some((column, kind)) = self.label.clone() else { return Ok(()) };
         let (mut words, mut most) = (BTreeSet::new(), -1_i64);
+        // A column of its own is a class, though no image has it.
+        let columns = self.tables.indicators.iter().flat_map(Indicators::columns);
+        for class in columns.filter(|_| given.is_none()) {
+            let cell = Cell::Text(class.clone());
+            most = most.max(cell.class_number().unwrap_or(-1));
+            words.extend(kind.word(&cell));
+        }
         for path in &self.options.files {
             let mut at = Place::new(&column);
             self.tables.read(path, &mut |line, columns, cells| {

@@ -122,16 +122,24 @@ impl MaskColours {
             return Err(Fault::new(reason, Some("save it as PNG from its source")));
         }
         let limits = decoder.options().limits;
-        if let Some((width, height)) = array::size(file, &limits, pages)? {
-            let shape = [height.into(), width.into(), 3];
+        if let Some((width, height, bands)) = array::size(file, &limits, pages)? {
+            let shape = [height.into(), width.into(), if bands == 1 { 1 } else { 3 }];
             let array = array::values(file, Dtype::U8, &shape, &limits, pages)?;
-            let classes = self.classes(&array.values, None, width as usize)?;
+            let classes = match bands {
+                1 => self.classes(&Self::in_colour(&array.values), None, width as usize)?,
+                _ => self.classes(&array.values, None, width as usize)?,
+            };
             return Ok(encode_png(&classes, width, height)?);
         }
         let picture = decoder.decode(file)?;
         let (width, height) = (picture.width(), picture.height());
         let classes = self.classes(picture.data(), None, width as usize)?;
         Ok(encode_png(&classes, width, height)?)
+    }
+
+    /// Grey pixels as pixels of three bytes.
+    pub(crate) fn in_colour(grey: &[u8]) -> Vec<u8> {
+        grey.iter().flat_map(|value| [*value; 3]).collect()
     }
 
     /// The class of each pixel of three bytes; those that are beyond a scene, where `inside` is 0,

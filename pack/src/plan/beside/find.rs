@@ -408,6 +408,7 @@ impl Finding {
         }
         let is_array = match extension.as_str() {
             "npy" => true,
+            "npz" => is_mask(name),
             _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
             _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
                 self.arrays || is_mask(name)
@@ -434,7 +435,9 @@ impl Finding {
                 return fault(reason, Some("use files of one kind for a field"));
             }
             let colours = self.colours.is_some() && dtype == Dtype::U8;
-            if is_mask(name) && shape.get(2) == Some(if colours { &3 } else { &1 }) {
+            if is_mask(name)
+                && matches!(shape.get(2), Some(bands) if *bands == 1 || colours && *bands == 3)
+            {
                 shape.truncate(2);
             }
             if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
@@ -447,7 +450,9 @@ impl Finding {
                     None => {
                         "masks must hold integers, with the shape [height, width]; pack those of several bands as a field of another name, which moves with the image, too"
                     }
-                    Some(_) => "masks in colour must be U8, with the shape [height, width, 3]",
+                    Some(_) => {
+                        "masks in colour must be U8, with the shape [height, width, 3], or [height, width] in grey"
+                    }
                 };
                 return Err(Fault { remedy, ..Fault::new(reason, Some(hint)) });
             }
@@ -467,7 +472,13 @@ impl Finding {
                 let reason = format!(
                     "its `{name}`, `{path}`, is {dtype:?} of shape {shape:?}, but that of `{first}` is {d:?} of shape {s:?}"
                 );
-                return fault(reason, Some("all values of a field need the same type and shape"));
+                let hint = match is_mask(name) {
+                    true => "all masks need the same type and shape",
+                    false => {
+                        "all values of a field need the same type and shape; arrays of any shape are stored as files of another kind, such as .npz"
+                    }
+                };
+                return fault(reason, Some(hint));
             }
             self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
             return self.place((key, path), &shape, axes, size);
