@@ -46,7 +46,7 @@ const ATTRIBUTES: &str = "2\n\
 const KITTI: &str = "Car 0.00 0 -1.58 1.00 2.00 5.00 7.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 52] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 53] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -412,6 +412,19 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 52] = [
             ("list_eval_partition.txt", "000001.jpg 0\n000002.jpg 2\n"),
             ("identity_CelebA.txt", "000001.jpg 2880\n000002.jpg 2937\n"),
             ("list_attr_celeba.txt", ATTRIBUTES),
+        ],
+        &[
+            ("img_align_celeba/000001.jpg", Train, None),
+            ("img_align_celeba/000002.jpg", Test, None),
+        ],
+    ),
+    (
+        "celeba-identities",
+        &[
+            ("img_align_celeba/000001.jpg", ""),
+            ("img_align_celeba/000002.jpg", ""),
+            ("list_eval_partition.txt", "000001.jpg 0\n000002.jpg 2\n"),
+            ("identity_CelebA.txt", "000001.jpg 2880\n000002.jpg 2937\n"),
         ],
         &[
             ("img_align_celeba/000001.jpg", Train, None),

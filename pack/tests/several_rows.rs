@@ -113,6 +113,47 @@ fn boxes_in_pixels_become_fractions_of_their_images() {
 }
 
 #[test]
+fn boxes_that_have_two_readings_are_refused() {
+    let table = |columns: &str, rows: &[&str]| format!("{columns}\n{}\n", rows.join("\n"));
+    let corners = "image,label,xmin,ymin,xmax,ymax";
+    let sized = "image,label,x,y,w,h";
+    let with_size = "image,label,width,height,xmin,ymin,xmax,ymax";
+    for (name, text, expected) in [
+        (
+            "mixed.csv",
+            table(
+                corners,
+                &["0.jpg,a,0.1,0.1,0.5,0.5", "0.jpg,a,0.2,0.2,0.6,0.6", "1.jpg,a,3,3,9,9"],
+            ),
+            "2 of 3 boxes end below 1",
+        ),
+        (
+            "centres.csv",
+            table(sized, &["0.jpg,a,0.9,0.9,0.2,0.2", "0.jpg,b,0.95,0.5,0.2,0.2"]),
+            "2 of 2 boxes end outside",
+        ),
+        (
+            "sizes.csv",
+            table(with_size, &["0.jpg,a,20,16,1,1,5,5", "0.jpg,a,40,32,1,1,9,9"]),
+            "another width or height",
+        ),
+        ("turned.csv", table(corners, &["0.jpg,a,9,9,3,3", "0.jpg,a,1,1,4,4"]), "which is not one"),
+        ("nan.csv", table(corners, &["0.jpg,a,nan,1,3,3", "0.jpg,a,1,1,4,4"]), "which is not one"),
+    ] {
+        let error = packed(name, &text, "boxes").unwrap_err().to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+    }
+    // Rounding past the edge of an image does not make pixels of fractions; and a box for each image
+    // is a box, if its columns mean nothing else.
+    let rows =
+        ["0.jpg,a,0.1,0.1,1.002,0.5", "1.jpg,a,0,0,1,1", "2.jpg,b,0,0,1,1", "3.jpg,b,0,0,1,1"];
+    let (_, values) = packed("rounded.csv", &table(corners, &rows), "boxes").unwrap();
+    let expected = [0.1_f64, 0.1, 1.002, 0.5].map(f64::to_le_bytes).concat();
+    let first = values.iter().find(|(key, _)| key == "0.jpg").unwrap();
+    assert!(first.1.ends_with(&expected), "{first:?}");
+}
+
+#[test]
 fn minus_one_is_no_or_unknown() {
     let table = |rows: [&str; 4]| {
         let rows = rows.iter().enumerate().map(|(i, row)| format!("{i}.jpg,{row}\n"));

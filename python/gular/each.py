@@ -253,6 +253,9 @@ class _Server:
             raise _Refused(
                 f"it returned `{min(extra)}`, which batches do not have: give the fields of the sample, or `collate` to put samples together yourself"
             )
+        changed = next((name for name in ("key", "index", "epoch") if result[name] != given[name]), None)
+        if changed is not None:
+            raise _Refused(f"it returned another `{changed}`, which says which sample this is")
         label = None if given["label"] is None else _label(result["label"])
         return {"label": label, **self._memory.written(given, sample, result)}
 
@@ -761,7 +764,8 @@ class _Torchvision(_Adapted):
         given.update({name: tv_tensors.Mask(torch.from_numpy(sample[name])) for name in self._masks})
         if "boxes" in sample:
             height, width = image.shape[:2]
-            boxes = torch.from_numpy(sample["boxes"] * [width, height, width, height]).reshape(-1, 4)
+            # In double precision torchvision's SanitizeBoundingBoxes drops boxes at the edges by rounding.
+            boxes = torch.from_numpy(sample["boxes"] * [width, height, width, height]).reshape(-1, 4).float()
             given["boxes"] = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))  # type: ignore[call-arg, unused-ignore]
             # Boxes are dropped with their labels, by this name.
             given["labels"] = torch.arange(len(boxes))
@@ -773,7 +777,7 @@ class _Torchvision(_Adapted):
                 raise _Refused("the boxes are plain tensors at the end, which do not say what their numbers are: leave out `ToPureTensor`")
             corners = functional.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
             height, width = boxes.canvas_size
-            result["boxes"] = corners.numpy() / [width, height, width, height]
+            result["boxes"] = corners.double().numpy() / [width, height, width, height]
             result.update(_kept(sample, made["labels"].numpy()))
         return result
 

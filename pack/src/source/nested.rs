@@ -95,8 +95,10 @@ impl Nested {
 
     /// Whether these are shards of WebDataset: numbered, with a file for each part of a sample.
     pub(super) fn are_shards(&self) -> bool {
+        // WebDataset writes tar files alone.
         let is_numbered = |name: &String| {
-            stem(name).is_some_and(|stem| stem.ends_with(|last: char| last.is_ascii_digit()))
+            !name.to_ascii_lowercase().ends_with(".zip")
+                && stem(name).is_some_and(|stem| stem.ends_with(|last: char| last.is_ascii_digit()))
         };
         let (mut images, mut parts) = (0_u64, 0_u64);
         let walked = self.files::<SourceError>(&mut |name, _| {

@@ -6,13 +6,14 @@
 //! 1.jpg,dog,8,9,70,80
 //! ```
 //!
-//! Columns are known by their names. A table of single boxes is one only if some image has several
-//! rows; otherwise its columns are fields. Boxes of which no number is above 1 are fractions of their
+//! Columns are known by their names. `xmin` and `bbox` are always boxes; those of other names only if
+//! some image has several rows, and otherwise fields. Boxes of which no number is above 1 are fractions of their
 //! images, all others are in pixels.
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::boxes::ROUNDING;
 use super::cell::Cell;
 use super::coco::{Coco, ImageId};
 use super::objects::{Object, Objects};
@@ -31,10 +32,11 @@ const CORNERS: [[&str; 4]; 6] = [
     ["bboxx1", "bboxy1", "bboxx2", "bboxy2"],
 ];
 /// Left, top, width and height.
-const SIZED: [[&str; 4]; 4] = [
+const SIZED: [[&str; 4]; 5] = [
     ["bboxx", "bboxy", "bboxw", "bboxh"],
     ["bboxx", "bboxy", "bboxwidth", "bboxheight"],
     ["left", "top", "width", "height"],
+    ["x", "y", "width", "height"],
     ["x", "y", "w", "h"],
 ];
 /// Left, top, width and height in one cell.
@@ -132,6 +134,11 @@ impl BoxColumns {
     }
 }
 
+/// Whether a name means a side of a box, and nothing else.
+fn is_corner(name: &str) -> bool {
+    find(&[name.to_owned()], &CORNERS[0][..1]).is_some()
+}
+
 /// The boxes in one cell: four numbers, also as text, or a list of such.
 fn whole(cell: &Cell) -> Option<Vec<[f64; 4]>> {
     let four = |cells: &[Cell]| -> Option<[f64; 4]> {
@@ -164,7 +171,7 @@ pub(super) fn find_columns(
     key: Option<&str>,
     class: Option<&str>,
 ) -> Option<BoxColumns> {
-    let (mut found, mut is_known, mut has_lists) = (None, false, false);
+    let (mut found, mut is_known, mut are_boxes) = (None, false, false);
     let (mut several, mut n) = (false, 0);
     let mut first: HashMap<String, Vec<Cell>> = HashMap::new();
     let read = read(&mut |_, names, cells| {
@@ -175,24 +182,27 @@ pub(super) fn find_columns(
         let Some(BoxColumns { key, corners, .. }) = &found else {
             return Err(RunError::Cancelled.into());
         };
-        if let Corners::Whole(at) = corners {
-            let is_list = |cell: &Cell| matches!(cell, Cell::List(rows) if matches!(rows.first(), Some(Cell::List(_))));
-            has_lists |= cells.get(*at).is_some_and(is_list);
-        }
+        are_boxes |= match corners {
+            Corners::Whole(at) => {
+                cells.get(*at).and_then(whole).is_some_and(|boxes| !boxes.is_empty())
+            }
+            Corners::Ends([left, ..]) => names.get(*left).is_some_and(|name| is_corner(name)),
+            Corners::Sized(_) => false,
+        };
         if let Some(name) = cells.get(*key).and_then(Cell::word) {
             let known = first.entry(name).or_insert_with(|| cells.to_vec());
             several |= known.as_slice() != cells;
         }
         n += 1;
         // What follows says no more.
-        if several || has_lists || n > FIRST_ROWS {
+        if several || are_boxes || n > FIRST_ROWS {
             Err(RunError::Cancelled.into())
         } else {
             Ok(())
         }
     });
-    let is_read = read.is_ok() || several || has_lists;
-    found.filter(|_| is_read && (several || has_lists))
+    let is_read = read.is_ok() || several || are_boxes;
+    found.filter(|_| is_read && (several || are_boxes))
 }
 
 /// Reads a table; `path` is for messages.
@@ -203,17 +213,25 @@ pub(super) fn read(
 ) -> Result<Coco, LayoutError> {
     let mut rows: Vec<(ImageId, Vec<Object>)> = Vec::new();
     let mut images: HashMap<String, ImageId> = HashMap::new();
-    let (mut objects, mut largest) = (Objects::default(), 0.0_f64);
+    let mut objects = Objects::default();
+    let is_ends = matches!(columns.corners, Corners::Ends(_));
+    // The number of boxes, and of those within 0 to 1; and the largest number.
+    let (mut n, mut n_small, mut largest) = (0_u64, 0_u64, 0.0_f64);
     let mut names: Vec<(String, Option<(f64, f64)>)> = Vec::new();
     read(&mut |line, _, cells| {
         let cell = |at: usize| cells.get(at).unwrap_or(&Cell::Missing);
         let name = cell(columns.key).word().unwrap_or_default();
         let size = columns.size.and_then(|[w, h]| cell(w).number().zip(cell(h).number()));
+        let bad = |reason: &str| fault(path, Some(line), reason);
         let image = *images.entry(name.clone()).or_insert_with(|| {
             names.push((name, size));
             ImageId::Number(names.len() as i64 - 1)
         });
-        let bad = |reason: &str| fault(path, Some(line), reason);
+        if let ImageId::Number(at) = image
+            && usize::try_from(at).ok().and_then(|at| names.get(at)).is_some_and(|of| of.1 != size)
+        {
+            return Err(bad("its image has another width or height than in an earlier row"));
+        }
         let boxes = columns.boxes(cells).ok_or_else(|| bad("it has no box of four numbers"))?;
         let class = columns.class.map(cell);
         let of_box = |i: usize| match class {
@@ -224,15 +242,52 @@ pub(super) fn read(
         let mut of_row = Vec::new();
         for (i, corners) in boxes.into_iter().enumerate() {
             let class = of_box(i).ok_or_else(|| bad("a box has no class"))?;
-            largest = largest.max(corners[0] + corners[2]).max(corners[1] + corners[3]);
+            let [left, top, w, h] = corners;
+            let end = (left + w).max(top + h);
+            // As they are written, corners or sizes.
+            let most = if is_ends { end } else { left.max(top).max(w).max(h) };
+            (n, n_small) = (n + 1, n_small + u64::from(most <= 1.0 + ROUNDING));
+            largest = largest.max(most);
             of_row.push(Object { class, corners, crowd: false });
         }
         rows.push((image, of_row));
         Ok(())
     })?;
-    let are_fractions = largest > 0.0 && largest <= 1.0;
+    let are_fractions = largest > 0.0 && n_small == n;
+    if n_small * 2 > n && !are_fractions {
+        let reason = format!(
+            "{n_small} of {n} boxes end below 1, as fractions of an image do, and one ends at {largest}, as pixels do"
+        );
+        return Err(fault(path, None, reason));
+    }
+    let size_of = |image: &ImageId| match image {
+        ImageId::Number(at) => usize::try_from(*at).ok().and_then(|at| names.get(at)?.1),
+        ImageId::Text(_) => None,
+    };
+    // A pixel more, which some formats count, is not meant here.
+    let margin = if are_fractions { ROUNDING } else { 1.0 };
+    let ends_outside = |(image, of_row): &(ImageId, Vec<Object>)| {
+        let size = if are_fractions { Some((1.0, 1.0)) } else { size_of(image) };
+        let is_outside = |corners: &[f64; 4]| {
+            let [left, top, w, h] = *corners;
+            size.is_some_and(|(width, height)| {
+                left + w > width + margin || top + h > height + margin
+            })
+        };
+        of_row.iter().filter(|object| is_outside(&object.corners)).count() as u64
+    };
+    let outside: u64 = rows.iter().map(ends_outside).sum();
+    if outside * 4 > n && !is_ends {
+        let reason = format!(
+            "{outside} of {n} boxes end outside of their images as left, top, width and height; corners have columns such as `xmin`, `ymin`, `xmax` and `ymax`"
+        );
+        return Err(fault(path, None, reason));
+    }
     for (name, size) in names {
-        objects.image(&name, if are_fractions { Some((1.0, 1.0)) } else { size });
+        objects.image(&name, size.filter(|_| !are_fractions));
+    }
+    if are_fractions {
+        objects.are_fractions();
     }
     for (image, of_row) in rows {
         of_row.into_iter().for_each(|object| objects.add(image, object));

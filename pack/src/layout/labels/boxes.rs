@@ -1,7 +1,7 @@
 //! Boxes around the things in an image, as cells of a table.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -17,6 +17,9 @@ use crate::source::{hidden, walk};
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
 /// The name of the field with the boxes.
 pub(crate) const BOXES: &str = "boxes";
+
+/// How far a box may end outside of its image, as a fraction of it, before that is told.
+pub(super) const ROUNDING: f64 = 0.01;
 
 /// The size of images of which the annotations do not say it, so that boxes are in their pixels.
 pub(crate) const IN_PIXELS: (u32, u32) = (u32::MAX, u32::MAX);
@@ -36,7 +39,8 @@ pub(crate) fn of_size(values: &str, at: usize, (width, height): (u32, u32)) -> O
 pub(crate) fn are_outside(values: &str, at: usize) -> bool {
     let values: Vec<Value> = serde_json::from_str(values).unwrap_or_default();
     let numbers = values.get(at).and_then(|of| of.get(2)).and_then(Value::as_array);
-    let is_outside = |number: &Value| number.as_f64().is_none_or(|x| !(-0.01..=1.01).contains(&x));
+    let is_outside =
+        |number: &Value| number.as_f64().is_none_or(|x| !(-ROUNDING..=1.0 + ROUNDING).contains(&x));
     numbers.is_some_and(|numbers| numbers.iter().any(is_outside))
 }
 
@@ -78,7 +82,7 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
 
 /// The format of a folder of annotations.
 pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
-    let (mut xml, mut txt, mut of_kitti, mut json) = (None, None, false, false);
+    let (mut xml, mut txt, mut json, mut of_kitti) = (None, None, None, false);
     walk::<LayoutError>(folder, &mut |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if hidden(&name) {
@@ -86,10 +90,7 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
         }
         let seen = match path.extension().and_then(|extension| extension.to_str()) {
             Some("xml") => Some(&mut xml),
-            Some("json") if !json => {
-                json = labelme::is_file(path);
-                None
-            }
+            Some("json") if json.is_none() && labelme::is_file(path) => Some(&mut json),
             // Exports have notes for people, too.
             Some("txt") if txt.is_none() && yolo::begins(path, yolo::is_line) => Some(&mut txt),
             Some("txt") if txt.is_none() && yolo::begins(path, kitti::is_line) => {
@@ -104,17 +105,18 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
         let is_known = xml.is_some() && txt.is_some();
         Ok(fs::metadata(path).ok().filter(|found| found.is_dir() && !is_known))
     })?;
-    match (xml, txt) {
-        (Some(xml), Some(txt)) => {
-            let (xml, txt) = (xml.display(), txt.display());
-            let reason = format!(
-                "it has boxes in two formats, such as `{xml}` and `{txt}`: give a folder with one of them"
-            );
-            Err(fault(folder, None, reason))
-        }
-        (Some(_), None) => Ok(Format::Voc),
+    let found: Vec<&PathBuf> = [&xml, &txt, &json].into_iter().flatten().collect();
+    if let [one, other, ..] = found.as_slice() {
+        let (one, other) = (one.display(), other.display());
+        let reason = format!(
+            "it has boxes in two formats, such as `{one}` and `{other}`: give a folder with one of them"
+        );
+        return Err(fault(folder, None, reason));
+    }
+    match (xml, json) {
+        (Some(_), _) => Ok(Format::Voc),
+        (_, Some(_)) => Ok(Format::LabelMe),
         _ if of_kitti => Ok(Format::Kitti),
-        (None, None) if json => Ok(Format::LabelMe),
         _ => Ok(Format::Yolo),
     }
 }

@@ -42,13 +42,20 @@ pub(super) struct CocoImage {
     pub(super) file_name: String,
     pub(super) width: Option<f64>,
     pub(super) height: Option<f64>,
+    /// Whether boxes are fractions of the image, whatever its size.
+    #[serde(skip)]
+    pub(super) are_fractions: bool,
+}
+
+fn no_category() -> i64 {
+    i64::MIN
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Annotation {
     pub(super) image_id: ImageId,
-    /// Captions have none.
-    #[serde(default)]
+    /// Captions have none, and then get an id that no category has.
+    #[serde(default = "no_category")]
     pub(super) category_id: i64,
     /// The box: left, top, width, height in pixels.
     pub(super) bbox: Option<[f64; 4]>,
@@ -181,14 +188,15 @@ impl Coco {
     pub(super) fn size(&self, line: u64) -> Option<(u32, u32)> {
         let at = usize::try_from(line).ok()?.checked_sub(1)?;
         let image = self.images.get(at).filter(|_| self.has_boxes())?;
-        let size = (image.width, image.height);
-        match size {
-            (None, None) => return Some(boxes::IN_PIXELS),
-            (Some(1.0), Some(1.0)) => return None,
-            _ => {}
+        if image.are_fractions {
+            return None;
         }
-        let whole = |n: f64| (n.fract() == 0.0 && n > 0.0).then_some(n as u32);
-        Some((whole(image.width?)?, whole(image.height?)?))
+        let (Some(width), Some(height)) = (image.width, image.height) else {
+            return Some(boxes::IN_PIXELS);
+        };
+        // The largest number is that of `IN_PIXELS`.
+        let is_side = |n: f64| n.fract() == 0.0 && n > 0.0 && n < f64::from(u32::MAX);
+        (is_side(width) && is_side(height)).then_some((width as u32, height as u32))
     }
 
     /// The images of boxes that are not within them, one for each such box.
@@ -201,9 +209,13 @@ impl Coco {
             else {
                 continue;
             };
-            let (Some(w), Some(h)) = (image.width, image.height) else { continue };
+            let (w, h, rounding) = match (image.width, image.height) {
+                _ if image.are_fractions => (1.0, 1.0, boxes::ROUNDING),
+                (Some(w), Some(h)) => (w, h, ROUNDING),
+                _ => continue,
+            };
             let (right, bottom) = (left + width - w, top + height - h);
-            if left.min(top) < -ROUNDING || right.max(bottom) > ROUNDING {
+            if left.min(top) < -rounding || right.max(bottom) > rounding {
                 names.push(&image.file_name);
             }
         }
@@ -212,7 +224,8 @@ impl Coco {
 
     /// Whether annotations are captions.
     fn has_captions(&self) -> bool {
-        self.annotations.iter().any(|annotation| annotation.caption.is_some())
+        let has_caption = |annotation: &Annotation| annotation.caption.is_some();
+        !self.has_boxes() && self.annotations.iter().any(has_caption)
     }
 
     /// Hands on the captions of each image.
@@ -277,10 +290,25 @@ impl Coco {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);
             let (of_image, after) = rest.split_at(n);
             rest = after;
-            // Where nothing says the size, boxes stay in pixels until the image is there.
-            let (w, h) = (image.width.unwrap_or(1.0), image.height.unwrap_or(1.0));
-            if !(w > 0.0 && h > 0.0) {
-                let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
+            let (w, h) = match (image.width, image.height) {
+                (Some(w), Some(h)) if w > 0.0 && h > 0.0 && !image.are_fractions => (w, h),
+                // Where nothing says the size, boxes stay in pixels until the image is there.
+                (None, None) => (1.0, 1.0),
+                _ if image.are_fractions => (1.0, 1.0),
+                (w, h) => {
+                    let (w, h) = (w.unwrap_or_default(), h.unwrap_or_default());
+                    let reason = format!("image `{}` is {w} x {h} pixels", image.file_name);
+                    return Err(fault(path, Some(line), reason));
+                }
+            };
+            let is_box = |[left, top, width, height]: [f64; 4]| {
+                [left, top].iter().all(|n| n.is_finite()) && width >= 0.0 && height >= 0.0
+            };
+            if let Some(wrong) = of_image.iter().filter_map(|a| a.bbox).find(|of| !is_box(*of)) {
+                let name = &image.file_name;
+                let reason = format!(
+                    "`{name}` has a box with the left, top, width and height {wrong:?}, which is not one"
+                );
                 return Err(fault(path, Some(line), reason));
             }
             let boxed = of_image.iter().filter_map(|a| {

@@ -103,7 +103,7 @@ impl Gathered {
                         .iter_mut()
                         .filter_map(|row| Some(std::mem::replace(row.get_mut(at)?, Cell::Missing)));
                     match is_list {
-                        true => Cell::List(cells.filter(|cell| *cell != Cell::Missing).collect()),
+                        true => Cell::List(whole(cells.collect())),
                         false => cells.into_iter().next().unwrap_or(Cell::Missing),
                     }
                 })
@@ -162,6 +162,19 @@ impl Gathered {
         );
         Doubt::new(text, Vec::<WayToRead>::new())
     }
+}
+
+/// The values of an image in a column. Those that are missing among texts are empty ones, so that the
+/// lists of two columns have the same order.
+fn whole(cells: Vec<Cell>) -> Vec<Cell> {
+    let is_text = |cell: &Cell| matches!(cell, Cell::Text(_) | Cell::Written(_));
+    let are_texts = cells.iter().any(is_text);
+    let present = |cell: Cell| match cell {
+        Cell::Missing if are_texts => Some(Cell::Text(String::new())),
+        Cell::Missing => None,
+        cell => Some(cell),
+    };
+    cells.into_iter().filter_map(present).collect()
 }
 
 /// Whether at least half of the images in the first rows have rows that differ.

@@ -26,8 +26,14 @@ impl Objects {
     pub(super) fn image(&mut self, file_name: &str, size: Option<(f64, f64)>) -> ImageId {
         let id = ImageId::Number(self.images.len() as i64);
         let (width, height) = size.unzip();
-        self.images.push(CocoImage { id, file_name: file_name.to_owned(), width, height });
+        let file_name = file_name.to_owned();
+        self.images.push(CocoImage { id, file_name, width, height, are_fractions: false });
         id
+    }
+
+    /// Says that boxes are fractions of their images.
+    pub(super) fn are_fractions(&mut self) {
+        self.images.iter_mut().for_each(|image| image.are_fractions = true);
     }
 
     pub(super) fn add(&mut self, image: ImageId, object: Object) {

@@ -285,7 +285,7 @@ impl Tables {
     /// The images of boxes that are not within them, in a file of boxes.
     pub(super) fn outside(&self, path: &Path) -> Result<Names, LayoutError> {
         match self.format(path)? {
-            Format::Coco => Ok(self.coco(path)?.outside()),
+            format if format.is_parsed() => Ok(self.coco(path)?.outside()),
             _ => Ok(Names::default()),
         }
     }

@@ -42,26 +42,44 @@ fn is_image(line: &str) -> bool {
 pub(super) fn read(path: &Path) -> Result<Coco, LayoutError> {
     let file = File::open(path).map_err(|e| LayoutError::io("open", path, e))?;
     let mut objects = Objects::default();
+    // The image, and the numbers of faces that it is said to have, and that follow.
     let mut image = None;
+    let mut faces: Option<(u32, u32, u64)> = None;
+    let short = |faces: Option<(u32, u32, u64)>| match faces {
+        Some((due, found, line)) if found != due && (due, found) != (0, 1) => {
+            let reason = format!("{due} faces are to follow, and {found} do");
+            Err(fault(path, Some(line), reason))
+        }
+        _ => Ok(()),
+    };
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
         let line = line.map_err(|e| LayoutError::io("read", path, e))?;
         let words = line.split_whitespace().count();
         match (image, parse(&line)) {
             _ if line.trim().is_empty() => {}
             (Some(image), Some((corners, invalid))) => {
+                if let Some((_, found, _)) = &mut faces {
+                    *found += 1;
+                }
                 if corners[2] > 0.0 && corners[3] > 0.0 {
                     let class = FACE.to_owned();
                     objects.add(image, Object { class, corners, crowd: invalid });
                 }
             }
-            _ if is_image(&line) => image = Some(objects.image(line.trim(), None)),
-            (Some(_), None) if words == 1 && line.trim().parse::<u32>().is_ok() => {}
+            _ if is_image(&line) => {
+                short(faces.take())?;
+                image = Some(objects.image(line.trim(), None));
+            }
+            (Some(_), None) if words == 1 && line.trim().parse::<u32>().is_ok() => {
+                faces = line.trim().parse().ok().map(|due| (due, 0, number));
+            }
             _ => {
                 let reason = "it is neither an image nor a face as WIDER FACE has them";
                 return Err(fault(path, Some(number), reason));
             }
         }
     }
+    short(faces)?;
     Ok(objects.coco())
 }
 
@@ -89,6 +107,8 @@ mod tests {
         assert_eq!((coco.images.len(), coco.annotations.len()), (2, 2));
         assert_eq!(coco.annotations[1].bbox, Some([5.0, 6.0, 7.0, 8.0]));
         assert_eq!(coco.annotations[1].iscrowd, 1);
+        std::fs::write(&path, text.replace("\n2\n", "\n3\n")).unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("3 faces are to follow, and 2 do"));
         std::fs::write(&path, text + "what\n").unwrap();
         assert!(read(&path).unwrap_err().to_string().contains("line 8"));
         std::fs::write(&path, "1.jpg cat\n2.jpg dog\n3.jpg cat\n").unwrap();
