@@ -968,7 +968,12 @@ fn split_of(
 ) -> Result<Split, LayoutError> {
     let word = place.cell(columns, cells).word().unwrap_or_default();
     crate::facts::split_of(&word).ok_or_else(|| {
-        let reason = format!("`{word}` is not a split; expected `train`, `val` or `test`");
+        let reason = match word.is_empty() {
+            true => {
+                "it says no split; a list of splits is joined with it only if both name the images in the same way".to_owned()
+            }
+            false => format!("`{word}` is not a split; expected `train`, `val` or `test`"),
+        };
         fault(path, Some(line), reason)
     })
 }
