@@ -636,6 +636,10 @@ class _Adapted:
     def seed(self, seed: int, rng: Any) -> None:
         """Makes the transform's own random numbers those of a sample."""
 
+    def __call__(self, sample: Dict[str, Any], rng: Any) -> Any:
+        """Calls the transform with the fields of a sample."""
+        raise NotImplementedError
+
 
 def _kept(sample: Dict[str, Any], numbers: Any) -> Dict[str, Any]:
     """What is said of the boxes that a transform has kept, by their numbers."""

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Set, Tuple, Union
 
 from . import _gular, ranks
 from ._gular import mask
@@ -312,7 +312,7 @@ class DataLoader:
         self._collate = collate
         #: The processes or threads that call `each`.
         self._workers = None if each is None else Workers(each, each_in, workers, collate is not None)
-        channels = self._workers and self._workers.channels
+        channels = None if self._workers is None else self._workers.channels
         self._loader = made(_gular.Loader.make(made_of, asked is not None, channels), progress, asked)
         self._about = json.loads(self._loader.about())
         self._pid = os.getpid()
@@ -602,9 +602,11 @@ class DataLoader:
                 stacklevel=3,
             )
 
-    def __getattr__(self, name: str) -> NoReturn:
-        hint = _NOT_HERE.get(name)
-        raise AttributeError(f"a gular.DataLoader has no {name!r}" + (f": {hint}" if hint else ""))
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = _NOT_HERE.get(name)
+            raise AttributeError(f"a gular.DataLoader has no {name!r}" + (f": {hint}" if hint else ""))
 
     def __repr__(self) -> str:
         source, arguments = self._arguments
