@@ -699,6 +699,27 @@ def dior():
     pd.DataFrame(rows).to_csv("sample_df.csv", index=False)
 
 
+# A row for each box.
+@like(
+    "EverWatch",
+    ["--labels", "everwatch-benchmark/train.csv", "--classes", "classes.txt"],
+    {"image": "image", "bbox_xyxy": pixels, "label": labels},
+    lambda data, i: data.annot_df.loc[i]["image_path"].iloc[0],
+    {"train": {"split": "train"}},
+    src="everwatch-benchmark",
+    fields=["boxes", "box_labels"],
+    within=1e-5,
+)
+def everwatch():
+    names = torchgeo.datasets.EverWatch.classes
+    write("classes.txt", "\n".join(names))
+    rows = []
+    for i in range(3):
+        picture(f"everwatch-benchmark/{i}.png")
+        rows += [f"{i}.png,{name},{','.join(map(str, box))}" for box, name in zip(boxes().tolist(), noise.choice(names, 3))]
+    write("everwatch-benchmark/train.csv", "image_path,label,xmin,ymin,xmax,ymax\n" + "\n".join(rows) + "\n")
+
+
 # The classes of torchgeo are not in alphabetical order.
 @like(
     "ForestDamage",
@@ -1493,13 +1514,6 @@ def digital_typhoon():
 def sustain_bench():
     for split in ("train", "dev", "test"):
         np.savez(below(f"soybeans/usa/{split}_hists.npz"), data=noise.random((6, 32, 32, 9)))
-
-
-# A row for each box.
-@refuses("EverWatch", "--labels everwatch-benchmark/train.csv", "boxes, a row for each, are read as COCO, YOLO or Pascal VOC", "everwatch-benchmark")
-def everwatch():
-    picture("everwatch-benchmark/a.png")
-    write("everwatch-benchmark/train.csv", "image_path,label,xmin,ymin,xmax,ymax\na.png,White Ibis,1,2,9,8\na.png,Anhinga,3,2,9,8\n")
 
 
 @refuses("FAIR1M", "--as arrays --images part1/images/{key}.tif --labels train/part1/labelXml", "it has no `size` of the image", "train")
