@@ -434,7 +434,7 @@ fn layout(error: &gular_pack::LayoutError) -> Option<String> {
             return Some(format!("say what its lines are: `--labels '{path}={parts}'`"));
         }
         E::DoubledRows { .. } => {
-            "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`; boxes, a row for each, are read as COCO, YOLO or Pascal VOC"
+            "keep one row per image; to give an image several classes, put them into one cell and set `--label-separator`; boxes, a row for each, have columns such as `xmin`, `ymin`, `xmax` and `ymax`"
         }
         E::UnclearRows { .. } => {
             "write longer names into the table: the path below SRC, with the extension"
