@@ -627,7 +627,7 @@ PEERS = {
     "datago": Datago,
     "gular-python": Gular,
     "gular-wheel": GularWheel,
-    "gular-wheel-nothing": GularNothing,
-    "gular-wheel-colour": GularColour,
-    "gular-wheel-whole": GularWhole,
+    "gular-each-nothing": GularNothing,
+    "gular-each-colour": GularColour,
+    "gular-each-whole": GularWhole,
 }

@@ -899,7 +899,9 @@ impl Survey {
             });
             match (field, &options.fields) {
                 (Ok(field), _) => {
-                    let is_split = field.name.as_str() == "split" || seen.names_splits();
+                    // `dataset` mostly says where images are from.
+                    let is_named = is_of_splits(column) && !column.eq_ignore_ascii_case("dataset");
+                    let is_split = is_named || seen.names_splits();
                     if is_split && options.split.is_none() {
                         let is_text = kind == ValueKind::Texts;
                         table.split_stored = Some(StoredSplit { column: column.clone(), is_text });

@@ -17,7 +17,7 @@ use xtask::workspace::Workspace;
 use super::Programs;
 use super::data::{Data, SIDE, done, files};
 use super::process::Start;
-use super::rows::WHEEL;
+use super::rows::{EACH, WHEEL};
 
 /// Peers that read the folder of images as it is.
 const FOLDERS: [&str; 4] = ["files", "litdata-raw", "datago", "grain"];
@@ -192,7 +192,7 @@ fn wheel_in(dir: &Path) -> Result<PathBuf> {
 
 /// The group of packages that a peer uses.
 fn group(peer: &str) -> &str {
-    match peer.starts_with(WHEEL) {
+    match peer.starts_with(WHEEL) || peer.starts_with(EACH) {
         true => WHEEL,
         false => peer.strip_suffix("-raw").unwrap_or(peer),
     }

@@ -133,6 +133,8 @@ const ALL_PEERS: &[(&str, &str)] = &[
 
 /// The peer that is ours: the wheel's loader, in Python.
 pub(crate) const WHEEL: &str = "gular-wheel";
+/// How the names of those begin that call a function of Python with each sample.
+pub(crate) const EACH: &str = "gular-each";
 
 /// PyTorch's loader with each decoder, beside the wheel's.
 const WHEEL_PEERS: &[(&str, &str)] =
@@ -214,8 +216,9 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
-            peers: &[("gular-wheel-nothing", "own"), (WHEEL, "own")],
-            targets: vec![target("gular-wheel-nothing", against(WHEEL), AtLeast(0.85))],
+            peers: &[("gular-each-nothing", "own"), (WHEEL, "own")],
+            bounds: &[WHEEL],
+            targets: vec![target("gular-each-nothing", against(WHEEL), AtLeast(0.85))],
             ..row(
                 "each-nothing",
                 "The batches of `wheel` with a function of Python for each sample that does \
@@ -225,8 +228,8 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
-            peers: &[("gular-wheel-colour", "own"), ("files", "albumentations")],
-            targets: vec![target("gular-wheel-colour", BestPeer, AtLeast(1.5))],
+            peers: &[("gular-each-colour", "own"), ("files", "albumentations")],
+            targets: vec![target("gular-each-colour", BestPeer, AtLeast(1.5))],
             ..row(
                 "each-colour",
                 "Crops by the loader and colours by albumentations as its function for each \
@@ -236,8 +239,8 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
-            peers: &[("gular-wheel-whole", "own"), ("files", "albumentations")],
-            targets: vec![target("gular-wheel-whole", BestPeer, AtLeast(1.1))],
+            peers: &[("gular-each-whole", "own"), ("files", "albumentations")],
+            targets: vec![target("gular-each-whole", BestPeer, AtLeast(1.1))],
             ..row(
                 "each-whole",
                 "Crops and colours of whole pictures, by albumentations as the loader's function \
