@@ -324,6 +324,9 @@ def scripts():
         textwrap.dedent(
             head
             + """
+        import signal
+        # A shell that starts this in the background has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         def each(sample, rng):
             print("begun", flush=True)
             time.sleep(600)
