@@ -19,7 +19,7 @@ pub enum Error {
     /// What is not clear about the meaning of the source.
     #[error(transparent)]
     Layout(LayoutError),
-    /// Why there is no plan.
+    /// Why a plan cannot be made.
     #[error(transparent)]
     Plan(PlanError),
     /// Why shards could not be written.

@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! Why a plan cannot be made.
 
 use gular_bundle::FieldName;
 
@@ -6,7 +6,7 @@ use crate::facts::{RunError, counted, room_error};
 use crate::layout::LayoutError;
 use crate::source::SourceError;
 
-/// Why there is no plan.
+/// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {

@@ -16,7 +16,7 @@ pub enum ShardError {
     /// What can end a run at any step.
     #[error(transparent)]
     Run(RunError),
-    /// Why there is no plan.
+    /// Why a plan cannot be made.
     #[error(transparent)]
     Plan(PlanError),
     /// The file system became full while packing.

@@ -134,6 +134,13 @@ impl BoxColumns {
     }
 }
 
+/// The columns that have the names of boxes, although their table was not read as one of boxes.
+pub(super) fn corners_among(columns: &[String]) -> Option<Vec<&String>> {
+    CORNERS.iter().chain(&SIZED).find_map(|names| {
+        names.iter().map(|name| find(columns, &[name])).collect::<Option<Vec<_>>>()
+    })
+}
+
 /// Whether a name means a side of a box, and nothing else.
 fn is_corner(name: &str) -> bool {
     find(&[name.to_owned()], &CORNERS[0][..1]).is_some()

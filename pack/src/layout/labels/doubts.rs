@@ -93,3 +93,12 @@ pub(super) fn several(name: &str, word: &str) -> Doubt {
     );
     Doubt::new(text, Vec::new())
 }
+
+/// Columns that may be the sides of one box for each image.
+pub(super) fn boxes_as_numbers(columns: &[&String]) -> Doubt {
+    let columns = crate::facts::named(columns.iter().copied());
+    let text = format!(
+        "{columns} may be boxes, and are stored as numbers, which do not move with the image; boxes have the columns `xmin`, `ymin`, `xmax` and `ymax`"
+    );
+    Doubt::new(text, Vec::new())
+}

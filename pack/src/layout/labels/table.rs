@@ -7,11 +7,13 @@ use gular_bundle::{Dtype, Field, FieldName, Split};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::box_rows;
 use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, field};
 use super::doubts::{
-    are_several, may_be_splits, no_classes, of_boxes, other_labels, several, unknown,
+    are_several, boxes_as_numbers, may_be_splits, no_classes, of_boxes, other_labels, several,
+    unknown,
 };
 use super::gather::Gathered;
 use super::indicators::{self, Indicators, are_classes, may_be_classes};
@@ -272,6 +274,10 @@ impl Table {
             table.fields.push(Field::fixed(name, Dtype::U8, vec![table.classes.len() as u64]));
         }
         survey.choose_fields(options, &given, several, &mut table)?;
+        let stored: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
+        table
+            .doubts
+            .extend(box_rows::corners_among(&stored).map(|corners| boxes_as_numbers(&corners)));
         Ok(table)
     }
 

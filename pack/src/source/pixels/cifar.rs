@@ -19,7 +19,7 @@ use super::ids::KnownWords;
 use super::pickle::{Pickle, PickleError};
 use super::pixel_source::PixelSource;
 use super::rows::{
-    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
+    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, bad, check_shape, wants_labels,
 };
 use crate::facts::RunError;
 use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, window::Window};
@@ -140,10 +140,6 @@ fn label_kind(
         wanted: named.cloned(),
         columns: kinds.iter().map(|kind| kind.labels.to_owned()).collect(),
     })
-}
-
-fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
-    SourceError::PixelFile { path: path.display().to_string(), content, reason }
 }
 
 /// The rows of a binary batch; `label` is the place of the wanted one among a row's `n_labels`.

@@ -15,7 +15,7 @@ use super::files::{IdxFiles, base_name};
 use super::ids::KnownWords;
 use super::pixel_source::PixelSource;
 use super::rows::{
-    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
+    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, bad, check_shape, wants_labels,
 };
 use crate::facts::setting;
 use crate::source::{LabelColumn, SourceError, SourceOptions, archive::Opening, window::Window};
@@ -181,10 +181,6 @@ fn qmnist(path: &Path, file: &Window) -> Result<Option<Vec<i32>>, SourceError> {
         labels.push(label);
     }
     Ok(Some(labels))
-}
-
-fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
-    SourceError::PixelFile { path: path.display().to_string(), content, reason }
 }
 
 /// Reads the `N` sizes in the header of a file of bytes, and compares them with its length.

@@ -266,6 +266,11 @@ fn turned(pixels: &[u8], [height, width, channels]: [u64; 3]) -> Vec<u8> {
     places.filter_map(|at| pixels.get(at..at + channels)).flatten().copied().collect()
 }
 
+/// The error of a file of pixels, or of their labels (`content`).
+pub(super) fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
+    SourceError::PixelFile { path: path.display().to_string(), content, reason }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

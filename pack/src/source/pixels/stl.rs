@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
 
 use gular_bundle::Split;
 
@@ -18,7 +17,7 @@ use super::files::base_name;
 use super::ids::KnownWords;
 use super::pixel_source::PixelSource;
 use super::rows::{
-    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, check_shape, wants_labels,
+    Form, PixelColumns, PixelRows, Places, RowSplits, Rows, bad, check_shape, wants_labels,
 };
 use crate::facts::setting;
 use crate::source::archive::Opening;
@@ -147,8 +146,4 @@ fn names_of(
         .read_to_string(&mut text)
         .map_err(|e| SourceError::io("read", source.path_of(name), e))?;
     Ok(Some(text.trim_end().lines().map(|name| name.trim().to_owned()).collect()))
-}
-
-fn bad(path: &Path, content: &'static str, reason: String) -> SourceError {
-    SourceError::PixelFile { path: path.display().to_string(), content, reason }
 }
