@@ -96,19 +96,26 @@ class Workers:
         ends = self.channels.ends()
         #: How many there are.
         self.n = len(ends)
-        for number, (connection, memory) in enumerate(ends):
-            if self.where == "threads":
-                # Transforms have generators of their own.
-                own = copy.deepcopy(called) if isinstance(called, _Adapted) else called
-                work = _Server(socket.socket(fileno=connection), memory, own, False, collected).serve
-                threading.Thread(target=work, name=f"gular-each-{number}", daemon=True).start()
-                continue
-            os.pwrite(memory, setup, 0)
-            try:
-                self._processes.append(_started(connection, memory, len(setup), collected))
-            finally:
-                os.close(connection)
-                os.close(memory)
+        try:
+            while ends:
+                connection, memory = ends.pop()
+                if self.where == "threads":
+                    # Transforms have generators of their own.
+                    own = copy.deepcopy(called) if isinstance(called, _Adapted) else called
+                    work = _Server(socket.socket(fileno=connection), memory, own, False, collected).serve
+                    threading.Thread(target=work, name=f"gular-each-{len(ends)}", daemon=True).start()
+                    continue
+                try:
+                    os.pwrite(memory, setup, 0)
+                    self._processes.append(_started(connection, memory, len(setup), collected))
+                finally:
+                    os.close(connection)
+                    os.close(memory)
+        except BaseException:
+            for end in ends:
+                for file in end:
+                    os.close(file)
+            raise
 
     def ended(self) -> Optional[str]:
         """How the first process that is gone has ended."""
