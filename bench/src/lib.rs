@@ -26,6 +26,7 @@ mod measure;
 mod options;
 mod prepare;
 mod rounds;
+mod set;
 mod sources;
 mod table;
 
@@ -35,7 +36,7 @@ pub use bench_report::{
 };
 pub use cache::{drop as drop_from_page_cache, resident};
 pub use error::Error;
-pub use html::{is_page, page};
+pub use html::page;
 pub use matrix::{RowReader, RowSpec};
 pub use options::{BenchOptions, CacheState, ReadOrder, RowKind};
 pub use rounds::{Estimate, Progress, bench, estimate};

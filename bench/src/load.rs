@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_codec::{DecodeOptions, Decoder, Limits, Scaling, read_header};
-use gular_runtime::order::KeyedRng;
+use gular_order::KeyedRng;
 use gular_runtime::{
     Bundle, Depth, Loader, LoaderOptions, OnBadSample, Split, Transform, UnknownLabels,
 };

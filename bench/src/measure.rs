@@ -174,7 +174,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 fn mix(z: u64) -> u64 {
-    gular_runtime::order::mix(z)
+    gular_order::mix(z)
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use gular_bundle::{Backend, Envelope};
 use gular_pack::{PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a row does with each sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
     /// The sample's bytes are read, every one of them.
@@ -15,7 +15,7 @@ pub enum RowKind {
 }
 
 /// The order of samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadOrder {
     /// A permutation of all samples.
@@ -25,7 +25,7 @@ pub enum ReadOrder {
 }
 
 /// What the page cache holds before a repetition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheState {
     /// All files.

@@ -12,107 +12,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{
-    Backend, Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split,
-};
+use gular_bundle::{Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split};
 use gular_pack::{
     ConvertOptions, Labels, LayoutError, OnBadInput, PackOptions, Pattern, PayloadOptions,
     PlanOptions, Target, convert, pack,
 };
 
 use crate::Error;
-use crate::bench_report::Stored;
 use crate::input::{self, Input};
-use crate::matrix::{Available, RowReader, payload_name};
+use crate::matrix::payload_name;
 use crate::options::BenchOptions;
-use crate::sources::Of;
+use crate::set::{Of, Set};
 
 /// The folder of links.
 const LINKS: &str = "images";
 /// The folder of plain files.
 const FILES: &str = "files";
 
-/// The bundles and files of one payload.
-pub(crate) struct Set {
-    pub(crate) payload: Payload,
-    /// The bundle that the others were converted from.
-    base: PathBuf,
-    bundles: Vec<(Envelope, PathBuf)>,
-    /// The plain files, one per sample; empty for samples that are not files.
-    pub(crate) files: Vec<PathBuf>,
-    of: Of,
-}
-
 /// All bundles and files that are measured.
 pub(crate) struct Prepared {
     pub(crate) sets: Vec<Set>,
     pub(crate) notes: Vec<String>,
-}
-
-impl Set {
-    /// Returns the split, the field, and the number of samples.
-    pub(crate) fn of(&self) -> Of {
-        self.of
-    }
-
-    /// Returns the folder of the bundle in `envelope`.
-    pub(crate) fn bundle(&self, envelope: Envelope) -> Result<&Path, Error> {
-        let found = self.bundles.iter().find(|(e, _)| *e == envelope);
-        let missing =
-            || Error::Option(format!("a bundle in the envelope `{envelope}` was not made"));
-        Ok(&found.ok_or_else(missing)?.1)
-    }
-
-    /// The folder of the bundle whose runs a hand-written loop reads.
-    pub(crate) fn base(&self) -> &Path {
-        &self.base
-    }
-
-    /// Returns the rows that are possible.
-    pub(crate) fn available(&self) -> Available {
-        Available {
-            payload: self.payload,
-            envelopes: self.bundles.iter().map(|(e, _)| *e).collect(),
-            files: !self.files.is_empty(),
-        }
-    }
-
-    /// Returns the files that `what` reads.
-    pub(crate) fn paths(&self, what: RowReader) -> Result<Vec<PathBuf>, Error> {
-        let bundle = match what {
-            RowReader::Files => return Ok(self.files.clone()),
-            RowReader::Bundle(envelope, _) => self.bundle(envelope)?,
-            RowReader::Hdf5Library => self.bundle(Envelope::Hdf5)?,
-            RowReader::Hand(_) => &self.base,
-        };
-        let bundle = Bundle::open(bundle, OpenOptions::default())?;
-        let shards = &bundle.manifest().shards;
-        Ok(shards
-            .iter()
-            .flat_map(gular_bundle::ShardEntry::files)
-            .map(|f| bundle.path_of(f))
-            .collect())
-    }
-
-    /// Returns the size of each format.
-    pub(crate) fn stored(&self) -> Result<Vec<Stored>, Error> {
-        let mut stored = Vec::new();
-        let mut add = |envelope, paths: &[PathBuf]| {
-            let len = |path: &PathBuf| fs::metadata(path).map(|m| m.len());
-            let bytes = paths.iter().filter_map(|path| len(path).ok()).sum();
-            let (payload, files) = (self.payload, paths.len() as u64);
-            let samples = self.of.samples as u64;
-            stored.push(Stored { payload, envelope, bytes, files, samples });
-        };
-        for (envelope, _) in &self.bundles {
-            let paths = self.paths(RowReader::Bundle(*envelope, Backend::Pread))?;
-            add(Some(*envelope), &paths);
-        }
-        if !self.files.is_empty() {
-            add(None, &self.files);
-        }
-        Ok(stored)
-    }
 }
 
 /// The bundles and files to write for one payload.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use gular_order::{KeyedPermutation, key};
 use gular_pack::PayloadOptions;
-use gular_runtime::order::{KeyedPermutation, key};
 use serde::Serialize;
 
 use crate::Error;
@@ -19,7 +19,8 @@ use crate::machine::{machine, memory_available};
 use crate::matrix::{Available, RowReader, RowSpec, rows};
 use crate::measure::{Length, Shot, Sink, Sum, fingerprint, shoot};
 use crate::options::{BenchOptions, CacheState, ReadOrder, RowKind};
-use crate::prepare::{Prepared, Set, Work, plan};
+use crate::prepare::{Prepared, Work, plan};
+use crate::set::Set;
 use crate::{advice, cache, sources};
 
 /// The progress of a measurement.
@@ -196,7 +197,7 @@ pub fn bench(
     let work = Work { source, scratch: folder.path(), options, progress: &told, cancel };
     let prepared = work.prepare(&input)?;
     let mut data = data;
-    let used = prepared.sets.iter().map(|set| set.of().samples as u64).max();
+    let used = prepared.sets.iter().map(|set| set.of.samples as u64).max();
     data.samples = used.unwrap_or(data.samples);
     let mut run = Run::new(prepared, options, library, cancel)?;
     run.prove(progress)?;
@@ -261,7 +262,7 @@ impl<'a> Run<'a> {
             progress(Progress::Proving(done, ways.len()));
             let set = &self.sets[*number];
             let source = sources::open(*what, set, self.library.as_ref())?;
-            let found = fingerprint(&*source, set.of().samples, self.cancel)?;
+            let found = fingerprint(&*source, set.of.samples, self.cancel)?;
             let (first, by) = firsts.entry(*number).or_insert((found, *what));
             if *first != found {
                 return Err(Error::Differs { what: what.label(), first: by.label() });
@@ -315,7 +316,7 @@ impl<'a> Run<'a> {
     }
 
     fn shoot(&self, spec: &RowSpec, set: &Set, round: usize) -> Result<Shot, Error> {
-        let n = set.of().samples;
+        let n = set.of.samples;
         let again = spec.cache == CacheState::Warm && !self.options.whole_epochs;
         let length = Length {
             seconds: if self.options.whole_epochs { f64::INFINITY } else { self.options.seconds },
@@ -324,7 +325,7 @@ impl<'a> Run<'a> {
         let begin = Instant::now();
         if let (RowKind::Load, RowReader::Bundle(envelope, backend)) = (spec.kind, spec.what) {
             let bundle = sources::bundle(set.bundle(envelope)?, backend)?;
-            let split = set.of().split;
+            let split = set.of.split;
             return load::shoot(
                 bundle,
                 split,

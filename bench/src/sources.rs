@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gular_bundle::{Backend, Bundle, CheckWhen, FieldIdx, OpenOptions};
+use gular_bundle::{Backend, Bundle, CheckWhen, OpenOptions};
 use gular_files::Map;
 
 use crate::Error;
 use crate::hdf5::{Hdf5, Samples};
 use crate::matrix::RowReader;
-use crate::prepare::Set;
+use crate::set::{Of, Set};
 
 /// Receives a sample's bytes.
 pub(crate) type Look<'a> = &'a mut dyn FnMut(&[u8]);
@@ -32,7 +32,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Source>, Error> {
     Ok(match what {
         RowReader::Bundle(envelope, backend) => {
-            Box::new(Ours { bundle: bundle(set.bundle(envelope)?, backend)?, set: set.of() })
+            Box::new(Ours { bundle: bundle(set.bundle(envelope)?, backend)?, set: set.of })
         }
         RowReader::Hand(backend) => hand(set, backend)?,
         RowReader::Files => Box::new(Files(set.files.clone())),
@@ -47,14 +47,6 @@ pub(crate) fn open(
 pub(crate) fn bundle(dir: &Path, backend: Backend) -> Result<Bundle, Error> {
     let options = OpenOptions { backend, check: CheckWhen::OnFetch, ..OpenOptions::default() };
     Ok(Bundle::open(dir, options)?)
-}
-
-/// The split, the field, and the number of samples.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Of {
-    pub(crate) split: gular_bundle::Split,
-    pub(crate) image: FieldIdx,
-    pub(crate) samples: usize,
 }
 
 struct Ours {
@@ -89,8 +81,8 @@ fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
 
 /// The fastest that can be done with the first bundle's files.
 fn hand(set: &Set, backend: Backend) -> Result<Box<dyn Source>, Error> {
-    let bundle = bundle(set.base(), Backend::Pread)?;
-    let places = places(&bundle, set.of())?;
+    let bundle = bundle(&set.base, Backend::Pread)?;
+    let places = places(&bundle, set.of)?;
     let paths: Vec<PathBuf> =
         bundle.manifest().shards.iter().map(|s| bundle.path_of(&s.file)).collect();
     let files: Vec<File> = paths
@@ -173,7 +165,7 @@ struct Hdf5Files {
 
 fn hdf5(set: &Set, library: &Arc<Hdf5>) -> Result<Hdf5Files, Error> {
     let bundle = bundle(set.bundle(gular_bundle::Envelope::Hdf5)?, Backend::Pread)?;
-    let of = set.of();
+    let of = set.of;
     let field = of.image.of(&bundle.manifest().fields);
     let (name, bytes) = field.map_or(("image", true), |f| (f.name.as_str(), f.is_bytes()));
     let mut files = Vec::new();

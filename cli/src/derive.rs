@@ -9,8 +9,9 @@ use gular_pack::{
 
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
+use crate::named::named;
 use crate::pack::{Fractions, fractions};
-use crate::pack_labels::label_column;
+use crate::pack_labels::{label_column, split_column};
 use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
@@ -92,8 +93,8 @@ pub(crate) struct DeriveArgs {
     /// Samples that the table does not list: `keep` or `skip`
     ///
     /// `keep` leaves their label and split as they are; `skip` leaves them out.
-    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", requires = "labels", help_heading = "Labels", hide_possible_values = true)]
-    pub(crate) unlisted: UnlistedArg,
+    #[arg(long, value_parser = named::<Unlisted>(), default_value = "keep", value_name = "WHAT", requires = "labels", help_heading = "Labels", hide_possible_values = true)]
+    pub(crate) unlisted: Unlisted,
     /// New splits, such as `train=0.8,val=0.1,test=0.1`
     ///
     /// Keys are assigned by hashing --seed and key, as `gular pack` does.
@@ -109,24 +110,17 @@ pub(crate) struct DeriveArgs {
     pub(crate) dry_run: bool,
 }
 
-/// Parsed `--unlisted`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum UnlistedArg {
-    Keep,
-    Skip,
-}
-
 pub(crate) fn run(args: &DeriveArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
+    let (split, split_words) = split_column(args.split_column.as_deref())?;
     let labels = (!args.labels.is_empty()).then(|| TableOptions {
         files: args.labels.clone(),
-        lines: Default::default(),
         key: args.key_column.clone(),
         label: label_column(args.label_column.as_deref()),
-        split: args.split_column.clone(),
-        group: None,
-        separator: None,
+        split,
+        split_words,
         fields: FieldColumns::Named(Vec::new()),
+        ..TableOptions::default()
     });
     let options = DeriveOptions {
         filter: args.filter.clone(),
@@ -135,10 +129,7 @@ pub(crate) fn run(args: &DeriveArgs, output: &Output) -> Result<Exit, Failure> {
         limit: args.limit,
         stratified: args.stratified,
         labels,
-        unlisted: match args.unlisted {
-            UnlistedArg::Keep => Unlisted::Keep,
-            UnlistedArg::Skip => Unlisted::Skip,
-        },
+        unlisted: args.unlisted,
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
         seed: args.seed,
         jobs: args.jobs.count(),
@@ -173,8 +164,8 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
     };
     warn(&report.unused_rows, "row", unused);
     let unlisted = match args.unlisted {
-        UnlistedArg::Keep => "that the table does not list, kept as before",
-        UnlistedArg::Skip => "that the table does not list, left out",
+        Unlisted::Keep | Unlisted::Fail => "that the table does not list, kept as before",
+        Unlisted::Skip => "that the table does not list, left out",
     };
     warn(&report.unlisted, "sample", unlisted);
     if let Some(NamedKeys { n, first }) = &report.lost_classes {

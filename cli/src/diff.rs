@@ -78,8 +78,7 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
 fn open(place: &str, args: &DiffArgs, stop: &Stop) -> Result<Bundle, Failure> {
     let options = BundleOptions {
         streamed: true,
-        token_files: args.access.token.clone(),
-        max_bytes_per_second: args.access.limit_rate,
+        access: args.access.of_transfer(),
         ..BundleOptions::default()
     };
     let env = gular_pelican::Env::process();

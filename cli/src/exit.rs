@@ -161,6 +161,12 @@ impl From<gular_transfer::Error> for Failure {
     }
 }
 
+impl From<gular_view::Error> for Failure {
+    fn from(error: gular_view::Error) -> Self {
+        Self::new(&error, hints::view(&error))
+    }
+}
+
 impl From<gular_stage::Error> for Failure {
     fn from(error: gular_stage::Error) -> Self {
         match error {

@@ -229,7 +229,11 @@ fn bring(
             dry_run: args.dry_run,
             ..FetchOptions::default()
         };
-        fetch(client, remote, &args.dir, &options, watch)
+        let report = fetch(client, remote, &args.dir, &options, watch)?;
+        if !args.dry_run {
+            memory.note_copy(&args.dir, remote.url());
+        }
+        Ok::<_, Error>(report)
     };
     // The digest proves what is here: a job that runs again needs no federation.
     if let Some(copy) = RemoteBundle::of_copy(url, &args.dir) {

@@ -11,7 +11,7 @@ use crate::{Cli, show};
 /// Each verb of the first screen, below what users do with it.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Make datasets", &["pack", "adopt", "derive", "convert", "export"]),
-    ("Look and check", &["inspect", "verify", "repair", "diff", "bench"]),
+    ("Look and check", &["view", "inspect", "verify", "repair", "diff", "bench"]),
     ("Federations", &["publish", "fetch", "prestage", "ls", "login", "federation"]),
     ("Jobs", &["job", "stage"]),
     ("Container images", &["image"]),

@@ -367,6 +367,15 @@ fn source(error: &gular_pack::SourceError) -> Option<String> {
         E::NoColumn { .. } => {
             "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
         }
+        E::ParquetImages { .. } => {
+            "write the bytes of the images into it, not their paths, compressed with Snappy or not at all: `pyarrow.parquet.write_table` and `Dataset.push_to_hub` of Hugging Face's datasets do so"
+        }
+        E::ParquetSplit { .. } => {
+            "give a folder with the files to pack, in which names begin with the split, such as `val-00000-of-00001.parquet`"
+        }
+        E::ParquetSets { .. } | E::ParquetFolders { .. } => {
+            "give the folder, or the file, of one of them"
+        }
         E::PixelFiles { .. } => {
             "give a folder or an archive with all files of one dataset, and no others of its kind"
         }
@@ -377,9 +386,7 @@ fn source(error: &gular_pack::SourceError) -> Option<String> {
         E::NoLabels { .. } => {
             "put the file of labels there, or pack without labels: `--labels none`"
         }
-        E::Table { .. } => {
-            "correct the table, or export it again from the program that made it, as UTF-8"
-        }
+        E::Table { .. } => "correct the table, or export it again from the program that made it",
         E::Loop { .. } => "remove the link",
         _ => return None,
     };
@@ -400,6 +407,9 @@ fn layout(error: &gular_pack::LayoutError) -> Option<String> {
             }
             OtherFiles::Tables => {
                 "give the folder with the images; a table with pixels in its columns is packed by itself: give the table as SRC"
+            }
+            OtherFiles::Png => {
+                "PNG files are arrays, and scenes for `--tile`, if a pattern names them, such as `--images '{key}.png'`"
             }
             OtherFiles::Any => {
                 "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"
@@ -442,7 +452,7 @@ fn layout(error: &gular_pack::LayoutError) -> Option<String> {
         E::NothingJoins { .. } => {
             "the table must name each image by its path below SRC, or by the end of that path; if another column has these names, use `--key-column`"
         }
-        E::MostlyArrays { .. } => {
+        E::ManyArrays { .. } => {
             "if the pictures are previews or masks of the arrays, pack these with `--as arrays`; to pack the pictures, give their pattern: `--images '{key}.{ext}'`, or with classes `--images '{label}/{key}.{ext}'`"
         }
         other => return crate::pack_paths::hint(other),
@@ -462,7 +472,7 @@ fn plan(error: &gular_pack::PlanError) -> Option<String> {
         }
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MixedArrays { only_size: true, .. } => {
-            "if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
+            "bring arrays of nearly one size to one with `--fit pad` or `--fit crop`; if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
         }
         E::MixedArrays { .. } => {
             "if they are several files of the same samples, such as images and heights, give patterns that tell them apart: `--images 'rgb/{key}.{ext}' --field 'height=height/{key}.{ext}'`, or `--mask` for classes; otherwise pack the arrays of each type and shape into a bundle of their own"
@@ -552,8 +562,11 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
         ("image_nodata", ..) => {
             "give the images the nodata values of those of the base".to_owned()
         }
-        ("image_crs" | "image_transform", ..) => {
+        ("image_crs" | "image_transform" | "image_gcps" | "image_rpc", ..) => {
             "georeference the images as those of the base".to_owned()
+        }
+        ("image_scale" | "image_offset", ..) => {
+            "give the images scales and offsets if those of the base have some".to_owned()
         }
         (_, true, false) => {
             format!("add `--field {name}=DIR`, or the column `{name}` of a table of labels")
@@ -624,6 +637,9 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
         Remedy::NameColours => {
             "if the colours are classes, give a table of them, `name,r,g,b`, with `--mask-colours FILE`; otherwise save masks as PNG with one channel or with a palette, as TIFF, or as .npy"
         }
+        Remedy::WriteMasks => {
+            r#"JPEG changes the values of masks. If theirs are black and white, write 0 and 1 as PNG with `python3 -c 'import sys; from pathlib import Path as P; from PIL import Image as I; P(sys.argv[2]).mkdir(); [I.open(p).convert("L").point(lambda v: v//128).save(P(sys.argv[2], p.stem+".png")) for p in P(sys.argv[1]).iterdir()]' MASKS NEW`, and give these with `--mask './NEW/{key}.png'`"#
+        }
         Remedy::IgnoreBandNames => {
             "give all files the same names of bands, or, if their bands are in the same order, pack without names with `--band-names ignore`"
         }
@@ -670,6 +686,17 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
+}
+
+/// The hint for a page that cannot be served.
+pub(crate) fn view(error: &gular_view::Error) -> Option<String> {
+    match error {
+        gular_view::Error::Listen { port: 0, .. } => None,
+        gular_view::Error::Listen { .. } => {
+            Some("choose another port with `--port`, or leave it out to take any free one".into())
+        }
+        _ => None,
+    }
 }
 
 /// The hint for an error of publishing or fetching.

@@ -1,11 +1,12 @@
-//! The file of `--html`. It is created before anything is measured, so that a folder that cannot be
-//! written to does not cost hours of measurements.
+//! Files of pages. That of `bench --html` is created before anything is measured, so that a folder
+//! that cannot be written to does not cost hours of measurements.
 
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use gular_files::begins_with;
+use gular_view::SavedPage;
 use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
@@ -42,33 +43,19 @@ impl HtmlPage {
 
 /// Refuses a file that is not the page of an earlier run.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
-    if path.symlink_metadata().is_err() {
-        return Ok(());
-    }
-    let is_page = fs::metadata(path).is_ok_and(|m| m.is_file()) && {
-        let mut head = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
-        read.is_ok() && gular_bench::is_page(&head)
-    };
-    if is_page {
-        return Ok(());
-    }
-    Err(not_ours(path, "a page written by `gular bench`"))
+    check_start(path, "a page that this version of gular wrote", SavedPage::START)
 }
 
 /// Refuses a file that does not begin as `what` begins, which is to be written there.
 pub(crate) fn check_start(path: &Path, what: &str, start: &[u8]) -> Result<(), Failure> {
     match path.symlink_metadata().is_err() || begins_with(path, start) {
         true => Ok(()),
-        false => Err(not_ours(path, what)),
+        false => {
+            let message = format!("`{}` exists, but is not {what}", path.display());
+            let hint = "choose a new file name: gular replaces only files of the same kind that it wrote itself";
+            Err(Failure::new(message, Some(hint.into())))
+        }
     }
-}
-
-fn not_ours(path: &Path, what: &str) -> Failure {
-    let message = format!("`{}` exists, but is not {what}", path.display());
-    let hint =
-        "choose a new file name: gular replaces only what an earlier run of the same command wrote";
-    Failure::new(message, Some(hint.into()))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> Failure {

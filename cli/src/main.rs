@@ -28,11 +28,13 @@ mod login;
 mod ls;
 mod machine;
 mod merge;
+mod named;
 mod network;
 mod oci;
 mod pack;
 mod pack_labels;
 mod pack_paths;
+mod pack_preview;
 mod pack_report;
 mod pack_url;
 mod payload;
@@ -48,6 +50,7 @@ mod stop;
 mod units;
 mod unknown;
 mod verify;
+mod view;
 
 use std::ffi::OsString;
 
@@ -101,6 +104,7 @@ pub(crate) enum Verb {
     Diff(diff::DiffArgs),
     Export(convert::ExportArgs),
     Inspect(inspect::InspectArgs),
+    View(view::ViewArgs),
     Verify(verify::VerifyArgs),
     Repair(repair::RepairArgs),
     Publish(publish::PublishArgs),
@@ -143,6 +147,7 @@ fn main() -> std::process::ExitCode {
         Verb::Diff(args) => diff::run(args, &cli.output),
         Verb::Export(args) => convert::export(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),
+        Verb::View(args) => view::run(args, &cli.output),
         Verb::Verify(args) => verify::run(args, &cli.output),
         Verb::Repair(args) => repair::run(args, &cli.output),
         Verb::Publish(args) => publish::run(args, &cli.output),

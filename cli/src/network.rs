@@ -30,6 +30,14 @@ pub(crate) struct Access {
     pub(crate) limit_rate: Option<u64>,
 }
 
+impl Access {
+    /// The same as the libraries have it.
+    pub(crate) fn of_transfer(&self) -> gular_transfer::Access {
+        let (token_files, max_bytes_per_second) = (self.token.clone(), self.limit_rate);
+        gular_transfer::Access { token_files, max_bytes_per_second }
+    }
+}
+
 /// For verbs that move many objects.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Network {
@@ -47,13 +55,8 @@ pub(crate) fn client(access: &Access) -> Result<Client, Failure> {
 
 /// Returns the options of [`client`].
 pub(crate) fn options(access: &Access) -> ClientOptions {
-    let mut options = ClientOptions::new(Env::process());
-    options.token_files.clone_from(&access.token);
-    let cache = Cache::at(None, &options.env);
-    options.route_folder = Some(cache.route_folder());
-    options.tell = Tell::new(|text| show::message("note", text));
-    options.max_bytes_per_second = access.limit_rate;
-    options
+    let tell = Tell::new(|text| show::message("note", text));
+    ClientOptions { tell, ..access.of_transfer().client(memory().route_folder(), &Env::process()) }
 }
 
 /// The node's cache, which remembers the digest first seen at each URL.

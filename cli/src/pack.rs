@@ -21,7 +21,9 @@ use crate::convert::stopped;
 use crate::duplicates::{self, DuplicatesArgs, With};
 use crate::exit::{Exit, Failure};
 use crate::merge::{self, MergeArgs};
+use crate::named::named;
 use crate::pack_labels::LabelsArg;
+use crate::pack_preview::Preview;
 use crate::pack_url::{self, UrlArgs};
 use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
@@ -90,6 +92,21 @@ pub(crate) struct PackArgs {
     /// counts.
     #[arg(long, value_name = "PATTERN", value_parser = pattern, help_heading = "Labels")]
     pub(crate) images: Vec<Pattern>,
+    /// With --dry-run: show in the browser how SRC was read
+    ///
+    /// The page shows what is printed, the whole command for each other way to read SRC, and
+    /// pictures: about 200 samples of each split, the first ones of each class, as they would be
+    /// packed, with their masks, boxes and bands, and what training would see of them. They are
+    /// packed into a temporary folder, which is removed when Ctrl-C ends the page. Images that
+    /// cannot be packed are listed.
+    #[arg(long, requires = "dry_run", conflicts_with_all = ["base", "part"], help_heading = "Labels")]
+    pub(crate) view: bool,
+    /// The port of the page [default: any free one]
+    #[arg(long, value_name = "N", requires = "view", help_heading = "Labels")]
+    pub(crate) port: Option<u16>,
+    /// Only print the address of the page, and open no browser
+    #[arg(long, requires = "view", help_heading = "Labels")]
+    pub(crate) no_open: bool,
     /// List the datasets that are known by their files
     ///
     /// They need no options. --images or --labels turns this off.
@@ -245,14 +262,14 @@ pub(crate) struct PackArgs {
     /// masks within a file do not count.
     #[arg(
         long,
-        value_enum,
-        default_value_t = PagesArg::AsSaid,
+        value_parser = named::<Pages>(),
+        default_value = "as-said",
         value_name = "WHAT",
         hide_possible_values = true,
         help_heading = "Arrays and tiles",
         hide_short_help = true
     )]
-    pub(crate) pages: PagesArg,
+    pub(crate) pages: Pages,
     /// Places of an image and its files: `check`, `resample` or `ignore`
     ///
     /// If an image and its mask, or another field, are both georeferenced TIFF files, `check`
@@ -263,14 +280,14 @@ pub(crate) struct PackArgs {
     /// `ignore` does not compare them.
     #[arg(
         long,
-        value_enum,
-        default_value_t = AlignArg::Check,
+        value_parser = named::<Align>(),
+        default_value = "check",
         value_name = "WHAT",
         hide_possible_values = true,
         help_heading = "Arrays and tiles",
         hide_short_help = true
     )]
-    pub(crate) align: AlignArg,
+    pub(crate) align: Align,
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
@@ -320,14 +337,14 @@ pub(crate) struct PackArgs {
     /// names.
     #[arg(
         long,
-        value_enum,
-        default_value_t = BandNamesArg::Compare,
+        value_parser = named::<BandNames>(),
+        default_value = "compare",
         value_name = "HOW",
         hide_possible_values = true,
         help_heading = "Arrays and tiles",
         hide_short_help = true
     )]
-    pub(crate) band_names: BandNamesArg,
+    pub(crate) band_names: BandNames,
     /// Fill up series of fewer dates with nodata
     ///
     /// If a pattern of --images has {date}, all samples must have the same number of dates. This
@@ -336,6 +353,9 @@ pub(crate) struct PackArgs {
     #[arg(long, help_heading = "Arrays and tiles", hide_short_help = true)]
     pub(crate) pad_dates: bool,
     /// The table's column of splits: train, val (valid, validation) or test
+    ///
+    /// `NAME:VALUE=SPLIT,…` says what other values stand for, such as
+    /// `usage:PublicTest=val,PrivateTest=test` or `is_train:1=train,0=test`.
     #[arg(long, value_name = "NAME", help_heading = "Splits and order")]
     pub(crate) split_column: Option<String>,
     /// Make splits, such as `train=0.8,val=0.1,test=0.1`
@@ -357,20 +377,20 @@ pub(crate) struct PackArgs {
     /// numbers are only about right: for data that grows (--base).
     #[arg(
         long,
-        value_enum,
-        default_value_t = FractionsByArg::Exact,
+        value_parser = named::<FractionsBy>(),
+        default_value = "exact",
         value_name = "HOW",
         requires = "fractions",
         hide_possible_values = true,
         help_heading = "Splits and order",
         hide_short_help = true
     )]
-    pub(crate) fractions_by: FractionsByArg,
+    pub(crate) fractions_by: FractionsBy,
     /// Order in a split: `shuffled` or `sorted`
     ///
     /// In which the samples are stored. `sorted` is the order of torchvision's ImageFolder.
-    #[arg(long, value_enum, default_value_t = StoredOrder::Shuffled, value_name = "ORDER", help_heading = "Splits and order", hide_possible_values = true)]
-    pub(crate) stored_order: StoredOrder,
+    #[arg(long, value_parser = named::<PackOrder>(), default_value = "shuffled", value_name = "ORDER", help_heading = "Splits and order", hide_possible_values = true)]
+    pub(crate) stored_order: PackOrder,
     /// Seed for --fractions and for the shuffled order
     #[arg(
         long,
@@ -397,8 +417,8 @@ pub(crate) struct PackArgs {
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full`
     /// decodes every image, which takes several times as long as packing it. It refuses images that
     /// Pillow and torchvision cannot decode, and counts damaged ones that they can decode.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true, help_heading = "Images")]
-    pub(crate) check_images: CheckArg,
+    #[arg(long, value_parser = named::<CheckImages>(), default_value = "header", value_name = "HOW", hide_possible_values = true, help_heading = "Images")]
+    pub(crate) check_images: CheckImages,
     /// Also refuse damaged images that Pillow and torchvision can decode
     ///
     /// For example JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
@@ -407,8 +427,8 @@ pub(crate) struct PackArgs {
     /// What to do on a bad image: `fail` or `skip`
     ///
     /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
-    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", help_heading = "Images", hide_possible_values = true)]
-    pub(crate) on_error: OnErrorArg,
+    #[arg(long, value_parser = named::<OnBadInput>(), default_value = "fail", value_name = "WHAT", help_heading = "Images", hide_possible_values = true)]
+    pub(crate) on_error: OnBadInput,
     /// Refuse images with more pixels than this
     #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels, help_heading = "Images", hide_short_help = true)]
     pub(crate) max_pixels: u64,
@@ -475,52 +495,6 @@ pub(crate) enum InputsArg {
     Bytes,
     /// The rows of a .csv
     Pixels,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PagesArg {
-    AsSaid,
-    Bands,
-    First,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum AlignArg {
-    Check,
-    Resample,
-    Ignore,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum StoredOrder {
-    Shuffled,
-    Sorted,
-}
-
-/// Parsed `--band-names`.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BandNamesArg {
-    Compare,
-    Ignore,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum FractionsByArg {
-    Exact,
-    Hash,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CheckArg {
-    Header,
-    Full,
-    None,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OnErrorArg {
-    Fail,
-    Skip,
 }
 
 /// Parsed `--fractions`.
@@ -597,6 +571,10 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         }
     }
     let mut made = result.map_err(|e| stopped(e, &stop))?;
+    let preview = match args.view {
+        true => Some(Preview::pack(src, &options, output, &stop)?),
+        false => None,
+    };
     if let Some(fetched) = fetched {
         fetched.done_with();
     }
@@ -605,7 +583,6 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         Made::Version(report) => report.packed.as_mut(),
     };
     if let Some(packed) = packed {
-        packed.warnings.extend(packed.stored_split.as_ref().map(pack_report::stored_split));
         packed.warnings.extend(packed.doubts.iter().map(pack_report::doubt));
         for warning in &packed.warnings {
             show::message("warning", warning);
@@ -630,7 +607,12 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         let found = found.map(|found| duplicates::text(&found)).unwrap_or_default();
         show::text(&(text + &found))?;
     }
-    Ok(Exit::Done)
+    match (preview, &made) {
+        (Some(preview), Made::New(report)) => {
+            preview.serve(out, report, (args.port, args.no_open), output, &stop)
+        }
+        _ => Ok(Exit::Done),
+    }
 }
 
 /// The result of a run.
@@ -664,39 +646,33 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         images: args.images.clone(),
         cards: args.datasets.as_deref().map(datasets::read).transpose()?.unwrap_or_default(),
         dataset: None,
+        taken: Vec::new(),
         labels: match is_table {
             true => pack_labels::of_rows(args)?,
             false if inputs != Inputs::Bytes && gular_pack::has_datasets(src) => {
-                pack_labels::of_datasets(args)?
+                pack_labels::of_datasets(args, src)?
             }
-            false => pack_labels::of_images(args)?,
+            false => pack_labels::of_images(args, src)?,
         },
         unlabelled: args.unlabelled,
         classes: args.classes.clone().map(Classes::File),
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
-        fractions_by: match args.fractions_by {
-            FractionsByArg::Exact => FractionsBy::Exact,
-            FractionsByArg::Hash => FractionsBy::Hash,
-        },
+        fractions_by: args.fractions_by,
         group: args.group.as_deref().map(pack_labels::group),
-        order: match args.stored_order {
-            StoredOrder::Shuffled => PackOrder::Shuffled,
-            StoredOrder::Sorted => PackOrder::Sorted,
-        },
+        order: args.stored_order,
         seed: args.seed,
         shard_bytes: args.shard_size,
         envelope: args.envelope,
-        payload: if is_table { PayloadOptions::Encoded } else { args.payload.options()? },
-        pages: match args.pages {
-            PagesArg::AsSaid => Pages::AsSaid,
-            PagesArg::Bands => Pages::Bands,
-            PagesArg::First => Pages::First,
+        payload: match is_table {
+            true => PayloadOptions::Encoded,
+            false => args.payload.options(inputs == Inputs::Arrays)?,
         },
-        align: match args.align {
-            AlignArg::Check => Align::Check,
-            AlignArg::Ignore => Align::Ignore,
-            AlignArg::Resample => Align::Resample,
+        frame: match inputs == Inputs::Arrays {
+            true => args.payload.frame()?,
+            false => None,
         },
+        pages: args.pages,
+        align: args.align,
         tile: args.tile.map(|size| TileOptions {
             size,
             overlap: args.overlap,
@@ -716,24 +692,13 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             .transpose()
             .map_err(gular_pack::Error::from)?,
         pad_dates: args.pad_dates,
-        band_names: match args.band_names {
-            BandNamesArg::Compare => BandNames::Compare,
-            BandNamesArg::Ignore => BandNames::Ignore,
-        },
+        band_names: args.band_names,
         inputs,
         axes: axes_of(&args.axes)?,
         fields: args.mask.iter().chain(&args.field).cloned().collect(),
         source_digests: args.source_digests,
-        check: match args.check_images {
-            _ if args.strict => CheckImages::Strict,
-            CheckArg::Header => CheckImages::Header,
-            CheckArg::Full => CheckImages::Full,
-            CheckArg::None => CheckImages::None,
-        },
-        on_error: match args.on_error {
-            OnErrorArg::Fail => OnBadInput::Fail,
-            OnErrorArg::Skip => OnBadInput::Skip,
-        },
+        check: if args.strict { CheckImages::Strict } else { args.check_images },
+        on_error: args.on_error,
         max_pixels: args.max_pixels,
         archive: ArchiveLimits {
             total_bytes: args.max_unpacked,

@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gular_pack::{FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions, Unlabelled};
+use gular_bundle::Split;
+use gular_pack::{
+    FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions, Unlabelled,
+    has_parquet_images, split_of,
+};
 
 use crate::exit::Failure;
 use crate::pack::PackArgs;
@@ -64,15 +68,15 @@ pub(crate) fn of_rows(args: &PackArgs) -> Result<Labels, Failure> {
 }
 
 /// Returns where the labels are if images are rows of datasets.
-pub(crate) fn of_datasets(args: &PackArgs) -> Result<Labels, Failure> {
+pub(crate) fn of_datasets(args: &PackArgs, src: &Path) -> Result<Labels, Failure> {
     match (args.labels.as_slice(), args.label_column.as_deref()) {
         ([LabelsArg::Path], Some(name)) => Ok(Labels::Column(label_column(Some(name)))),
-        _ => of_images(args),
+        _ => of_images(args, src),
     }
 }
 
 /// Returns where the labels of images are.
-pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
+pub(crate) fn of_images(args: &PackArgs, src: &Path) -> Result<Labels, Failure> {
     let files: Vec<PathBuf> = args.labels.iter().filter_map(LabelsArg::table).collect();
     if files.is_empty() {
         let of_table = [
@@ -82,6 +86,10 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
             ("--label-separator", args.label_separator.is_some()),
             ("--columns", args.columns != ["all"]),
         ];
+        let is_given = of_table.iter().any(|(_, given)| *given);
+        if is_given && args.labels == [LabelsArg::Path] && has_parquet_images(src) {
+            return table(args, files);
+        }
         if let Some((flag, _)) = of_table.iter().find(|(_, given)| *given) {
             let text = format!("`{flag}` needs a table of labels, but none was given");
             return Err(Failure::new(
@@ -98,12 +106,18 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
     if files.len() < args.labels.len() {
         return Err(several_sources());
     }
+    table(args, files)
+}
+
+/// The tables, and what their columns are.
+fn table(args: &PackArgs, files: Vec<PathBuf>) -> Result<Labels, Failure> {
     let mut seen = BTreeSet::new();
     let files = files.into_iter().filter(|file| seen.insert(file.clone())).collect();
     let mut lines: BTreeMap<PathBuf, Vec<Pattern>> = BTreeMap::new();
     for (path, pattern) in args.labels.iter().filter_map(LabelsArg::lines) {
         lines.entry(path).or_default().push(pattern);
     }
+    let (split, split_words) = split_column(args.split_column.as_deref())?;
     let has_splits = lines.values().flatten().any(|lines| lines.has("split"));
     let of_lines = has_splits.then(|| "split".to_owned());
     Ok(Labels::Table(TableOptions {
@@ -111,7 +125,8 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
         lines,
         key: args.key_column.clone(),
         label: label_column(args.label_column.as_deref()),
-        split: args.split_column.clone().or(of_lines),
+        split: split.or(of_lines),
+        split_words,
         group: args.group.as_deref().map(group).and_then(|group| match group {
             Group::Column(name) => Some(name),
             Group::Part(_) => None,
@@ -122,7 +137,31 @@ pub(crate) fn of_images(args: &PackArgs) -> Result<Labels, Failure> {
             ["none"] => FieldColumns::Named(Vec::new()),
             _ => FieldColumns::Named(args.columns.clone()),
         },
+        ..TableOptions::default()
     }))
+}
+
+/// Parsed `--split-column`: `NAME`, or `NAME:VALUE=SPLIT,…`.
+pub(crate) fn split_column(
+    text: Option<&str>,
+) -> Result<(Option<String>, BTreeMap<String, Split>), Failure> {
+    let pairs = text.and_then(|text| {
+        let (name, words) = text.rsplit_once(':')?;
+        let pairs: Option<Vec<_>> = words.split(',').map(|pair| pair.rsplit_once('=')).collect();
+        Some((name, pairs?))
+    });
+    let Some((name, pairs)) = pairs else { return Ok((text.map(str::to_owned), BTreeMap::new())) };
+    let mut words = BTreeMap::new();
+    for (word, split) in pairs {
+        let split = split_of(split.trim()).ok_or_else(|| {
+            let text = format!(
+                "`--split-column`: `{split}`, which is to be the split of `{word}`, is not one"
+            );
+            Failure::new(text, Some("write `train`, `val` or `test` in its place".to_owned()))
+        })?;
+        words.insert(word.trim().to_owned(), split);
+    }
+    Ok((Some(name.to_owned()), words))
 }
 
 /// Parsed `--label-column`.

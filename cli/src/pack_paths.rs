@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gular_bundle::FieldName;
-use gular_pack::{Doubt, FieldFiles, LayoutError, Pattern, WayToRead};
+use gular_pack::{Doubt, FieldFiles, LayoutError, Pattern, PythonCommand, WayToRead};
 
 use crate::show;
 
@@ -57,17 +57,46 @@ pub(crate) fn mask(text: &str) -> Result<FieldFiles, String> {
 
 /// A warning or error about paths that can be read in several ways, with the options for each.
 pub(crate) fn ways(doubt: &Doubt) -> Option<String> {
-    let ways: Vec<String> = doubt.readings.iter().map(way).collect();
+    let ways: Vec<String> = doubt.readings.iter().filter(|way| !way.otherwise).map(way).collect();
     (!ways.is_empty()).then(|| ways.join("; "))
 }
 
-fn way(way: &WayToRead) -> String {
-    let mut options: Vec<String> =
-        way.images.iter().map(|image| format!("--images {}", show::quoted(image))).collect();
-    options.extend(way.files.iter().map(|(field, files)| match field.as_str() {
+/// The option for the colours of masks.
+pub(crate) fn of_colours(file: &str) -> String {
+    format!("--mask-colours {}", show::quoted(file))
+}
+
+/// The option for a field of files.
+pub(crate) fn of_files(field: &str, files: &str) -> String {
+    match field {
         "mask" => format!("--mask {}", show::quoted(files)),
         field => format!("--field {}", show::quoted(&format!("{field}={files}"))),
-    }));
+    }
+}
+
+fn way(way: &WayToRead) -> String {
+    let options = options(way);
+    match &way.convert {
+        Some(convert) => format!("{}: `{}`, then `{options}`", way.when, command(convert)),
+        None => format!("{}: `{options}`", way.when),
+    }
+}
+
+/// A command of Python as a shell takes it, whatever names it has.
+pub(crate) fn command(python: &PythonCommand) -> String {
+    let words = python.arguments.iter().map(|argument| format!(" {}", show::quoted(argument)));
+    format!("python3 -c {}{}", show::quoted(python.program), words.collect::<String>())
+}
+
+/// The options that read a source in this way.
+pub(crate) fn options(way: &WayToRead) -> String {
+    let mut options: Vec<String> =
+        way.images.iter().map(|image| format!("--images {}", show::quoted(image))).collect();
+    if way.as_arrays {
+        options.insert(0, "--as arrays".to_owned());
+    }
+    options.extend(way.files.iter().map(|(field, files)| of_files(field, files)));
+    options.extend(way.colours.iter().map(|file| of_colours(file)));
     if way.resamples {
         options.push("--align resample".to_owned());
     }
@@ -75,11 +104,24 @@ fn way(way: &WayToRead) -> String {
         options.push("--unlabelled skip".to_owned());
     }
     options.extend(way.lists.iter().map(|list| format!("--labels {}", show::quoted(list))));
+    if let Some(group) = &way.group {
+        options.push(format!("--group {}", show::quoted(group)));
+        // Where classes are in doubt, there are no fractions yet.
+        if !way.images.is_empty() {
+            options.push("--fractions train=0.8,val=0.2".to_owned());
+        }
+    }
+    if let Some(column) = &way.key_column {
+        options.push(format!("--key-column {}", show::quoted(column)));
+    }
     if let Some(column) = &way.split_column {
         options.push(format!("--split-column {}", show::quoted(column)));
     }
     if let Some(column) = &way.label_column {
         options.push(format!("--label-column {}", show::quoted(column)));
+    }
+    if let Some(separator) = &way.label_separator {
+        options.push(format!("--label-separator {}", show::quoted(separator)));
     }
     match way.tables.as_deref() {
         Some([]) => options.push("--labels FILE".to_owned()),
@@ -87,7 +129,7 @@ fn way(way: &WayToRead) -> String {
             tables.into_iter().flatten().map(|file| format!("--labels {}", show::quoted(file))),
         ),
     }
-    format!("{}: `{}`", way.when, options.join(" "))
+    options.join(" ")
 }
 
 /// The hint for an error of patterns.
@@ -100,6 +142,12 @@ pub(crate) fn hint(error: &LayoutError) -> Option<String> {
                 None => "then give the same command again".to_owned(),
             };
             format!("convert them in the folder of the dataset: `{}`; {then}", unread.convert)
+        }
+        LayoutError::UnreadFormat { convert, .. } => {
+            format!("{convert}, and give that file with `--labels`")
+        }
+        LayoutError::NoSplit { meant, .. } => {
+            format!("say which splits its values are: `--split-column {}`", show::quoted(meant))
         }
         LayoutError::TwoReadings { name, short, .. } => {
             let kind = if short.bytes().all(|b| b.is_ascii_digit()) { "[0-9]+" } else { "[^/_.-]+" };
@@ -235,6 +283,17 @@ mod tests {
             let values = pattern.read(path).unwrap().unwrap();
             assert_eq!(values.get("label"), Some(label), "{found}");
         }
+    }
+
+    #[test]
+    fn names_in_a_command_are_words_of_the_shell() {
+        let arguments = ["a b.csv", "it's; `id`", "$(id)", "-x"].map(str::to_owned).to_vec();
+        let program = "import sys; print(sys.argv[1:])";
+        let line = command(&PythonCommand { program, arguments: arguments.clone() });
+        assert_eq!(line, format!(r"python3 -c '{program}' 'a b.csv' 'it'\''s; `id`' '$(id)' '-x'"));
+        let line = line.replacen(&format!("python3 -c '{program}'"), "printf '%s\\n'", 1);
+        let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(String::from_utf8(ran.stdout).unwrap().lines().collect::<Vec<_>>(), arguments);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::path::Path;
 use gular_bundle::Split;
 use gular_pack::{
     BadInputs, BaseReport, Doubt, JoinedTables, PackReport, PixelColumns, Resampling, SplitReport,
-    StoredSplit,
 };
 
 use crate::{class_table, pack_paths, show};
@@ -32,7 +31,11 @@ pub(crate) fn table(report: &PackReport, out: &Path) -> String {
         };
         let _ = writeln!(
             text,
-            "\nfile names from `{}`{}{}",
+            "\n{} from `{}`{}{}",
+            match &columns.part {
+                Some(part) => format!("`{{{part}}}` of the paths"),
+                None => "file names".to_owned(),
+            },
             columns.file_names,
             of("labels", &columns.labels),
             of("splits", &columns.splits)
@@ -190,9 +193,21 @@ fn images_read_as(report: &PackReport) -> String {
         texts.iter().map(|text| format!(" {option} {}", show::quoted(text))).collect()
     };
     let (images, lists) = (given("--images", &report.images), given("--labels", &report.lists));
+    let files: String = report
+        .files
+        .iter()
+        .map(|(field, files)| format!(" {}", pack_paths::of_files(field, files)))
+        .collect();
+    let split =
+        report.split_column.iter().map(|name| format!(" --split-column {}", show::quoted(name)));
+    let lists = lists + &split.collect::<String>();
     let label =
         report.label_dataset.iter().map(|name| format!(" --label-column {}", show::quoted(name)));
-    format!("read as:{images}{lists}{}\n", label.collect::<String>())
+    let colours =
+        report.mask_colours.iter().map(|file| format!(" {}", pack_paths::of_colours(file)));
+    let files = files + &colours.collect::<String>();
+    let rest = if report.leaves_out { " --unlabelled skip" } else { "" };
+    format!("read as:{images}{files}{rest}{lists}{}\n", label.collect::<String>())
 }
 
 /// How rows of pixels were read.
@@ -230,15 +245,6 @@ pub(crate) fn doubt(doubt: &Doubt) -> String {
         Some(ways) => format!("{}; {ways}", doubt.text),
         None => doubt.text.clone(),
     }
-}
-
-/// A warning, since a column of this name usually sets splits.
-pub(crate) fn stored_split(of: &StoredSplit) -> String {
-    let StoredSplit { column, is_text } = of;
-    let kind = if *is_text { "text" } else { "numbers" };
-    format!(
-        "column `{column}` was stored as {kind} and does not set splits; use `--split-column {column}`"
-    )
 }
 
 /// Says how carefully the images of this run were checked.

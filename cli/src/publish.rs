@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use gular_bundle::Digest;
 use gular_containers::make::name_by_content;
+use gular_files::Watch;
 use gular_pelican::{Client, CompareBy, Url};
 use gular_transfer::{
     DEFAULT_MAX_OBJECTS, Doubtful, FolderOptions, PublishOptions, PublishReport, SoundBundle,
@@ -277,7 +278,8 @@ pub(crate) fn prove(
         bar.set_position(done);
     };
     let verify = VerifyOptions { mode, jobs, ..VerifyOptions::default() };
-    let result = gular_verify::verify(dir, &verify, &progress, &stop.flag);
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let result = gular_verify::verify(dir, &verify, watch);
     bar.finish_and_clear();
     let report = result.map_err(|error| network::ended(error, stop))?;
     if let Some(fault) = report.faults.first() {

@@ -37,9 +37,18 @@ pub(crate) fn printable(text: &str) -> String {
 pub(crate) fn plain(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for c in name.chars() {
-        if c.is_control() { shown.extend(c.escape_debug()) } else { shown.push(c) }
+        match (turns_text(c), c.is_control()) {
+            (true, _) => shown.extend(c.escape_unicode()),
+            (_, true) => shown.extend(c.escape_debug()),
+            (false, false) => shown.push(c),
+        }
     }
     shown
+}
+
+/// Whether a character changes the direction of what is printed after it.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Formats a path as one word of the shell.
@@ -212,6 +221,7 @@ mod tests {
     fn names_cannot_steer_the_terminal() {
         assert_eq!(plain("dög\u{1b}[2J\n"), "dög\\u{1b}[2J\\n");
         assert_eq!(printable("a\tb\nc\r\n"), "a\\tb\nc\\r\n");
+        assert_eq!(plain("gpj.\u{202e}cat"), "gpj.\\u{202e}cat");
         let text = "no file `a\nerror: b`\n  also c";
         assert_eq!(in_message(text), "no file `a\\nerror: b`\n  also c");
     }

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use gular_files::Watch;
 use gular_pelican::Env;
-use gular_stage::{StageEvent, StageOptions, StageReport, StageTo, Staged, plan, stage};
+use gular_stage::{StageOptions, StageReport, StageTo, Staged, plan, stage};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -93,8 +94,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         unpack: args.unpack,
         keep: args.keep,
         jobs: args.jobs.count(),
-        token_files: args.access.token.clone(),
-        max_bytes_per_second: args.access.limit_rate,
+        access: args.access.of_transfer(),
         direct: args.direct,
         ..StageOptions::default()
     };
@@ -108,22 +108,21 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let bar = bytes_bar("stage", 0, output);
-    let event = |event| match event {
-        StageEvent::Waiting if bar.is_hidden() && !output.quiet => {
-            show::message("note", "another process copies; waiting");
-        }
-        StageEvent::Waiting => bar.set_message("another process copies; waiting"),
-        StageEvent::Copied(done, total) => {
-            bar.set_length(total);
-            bar.set_position(done);
-        }
+    let waiting = |_: &Path| match bar.is_hidden() && !output.quiet {
+        true => show::message("note", "another process copies; waiting"),
+        false => bar.set_message("another process copies; waiting"),
     };
+    let progress = |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &relay.cancel };
     if args.mount && !args.src.contains("://") {
         // This fails before the copy is made if the copy could not be mounted.
         plan(&args.src, &mounting, &env, &relay.cancel).map_err(|e| relay.ended(e))?;
     }
     let copied = match copies {
-        true => Some(stage(&args.src, &options, &env, &event, &relay.cancel)),
+        true => Some(stage(&args.src, &options, &env, watch)),
         false => None,
     };
     let copied = copied.transpose();
@@ -133,7 +132,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
     let (staged, copy) = match (args.mount, copied) {
         (false, Some(copied)) => (copied, None),
         (_, copied) => {
-            let mounted = stage(&place, &mounting, &env, &event, &relay.cancel);
+            let mounted = stage(&place, &mounting, &env, watch);
             (mounted.map_err(|e| relay.ended(e))?, copied)
         }
     };

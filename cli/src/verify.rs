@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use gular_bundle::{Digest, Split};
 use gular_pelican::Url;
-use gular_transfer::BundleUrl;
+use gular_transfer::{BundleUrl, Watch};
 use gular_verify::{Error, Fault, Mode, VerifyOptions, VerifyReport};
 
 use crate::exit::{Exit, Failure};
@@ -92,13 +92,14 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
     let mut asked = None;
     let result = match args.place.to_str().filter(|place| place.contains("://")) {
-        None => gular_verify::verify(&args.place, &options, &progress, &stop.flag),
+        None => gular_verify::verify(&args.place, &options, watch),
         Some(url) => {
             let (url, options) = published(args, url, &options)?;
             let client = network::client(&args.access)?;
-            let result = gular_verify::verify_url(&client, &url, &options, &progress, &stop.flag);
+            let result = gular_verify::verify_url(&client, &url, &options, watch);
             let found = result.as_ref().ok().and_then(|report| report.digest);
             asked = Some(BundleUrl { url, digest: options.digest }).zip(found);
             result

@@ -40,6 +40,7 @@ pub mod elf;
 mod error;
 pub mod export;
 pub mod fetch;
+mod hash_file;
 mod labels;
 pub mod lock;
 pub mod make;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::assemble::{BIN, LIB};
 use crate::check::{About, CheckReport, Form, check};
-use crate::digest::blake3_of;
+use crate::hash_file::blake3_of;
 use crate::oci::{Compressor, LayerBlob, LayersAs, OciLayout};
 use crate::recipe::{Recipe, TargetSection};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};

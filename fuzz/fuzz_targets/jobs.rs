@@ -2,7 +2,7 @@
 #![no_main]
 
 use gular_jobs::LocalDisk;
-use gular_jobs::lint::read_as_all;
+use gular_jobs::fuzzing::read_as_all;
 use gular_jobs::nodes::unfold;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

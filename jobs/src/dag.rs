@@ -1,16 +1,18 @@
 //! DAGMan files: nodes, the programs that they run, and the dependencies between them.
 
+mod forms;
 mod programs;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::disk::{Disk, below, folder_of};
+use crate::disk::{Disk, above, base_name, below, folder_of, normal};
 use crate::finding::{Edit, FileFindings, JobFinding};
+use crate::lines::Piece;
 use crate::lines::{Line, joined};
-use crate::repair::Piece;
 use crate::rules;
-use programs::programs;
+use forms::Form;
+use programs::{program, programs};
 use words::{canonical, inline, inline_end, words};
 
 /// Files that include each other end somewhere: so deep, and so many in all.
@@ -104,6 +106,8 @@ struct Dag {
     scripts: Vec<Script>,
     /// FINAL, SERVICE and PROVISIONER nodes, which PARENT and CHILD may not name.
     outside: BTreeSet<String>,
+    /// The lines of the FINAL and the PROVISIONER node, of which a DAG has one each.
+    alone: BTreeMap<String, usize>,
 }
 
 /// Findings of the DAG file `file` and of all that it names.
@@ -117,12 +121,39 @@ pub(crate) fn check(
     let mut findings = Vec::new();
     read(file, text, disk, &mut dag, &mut findings, 0);
     let mut report = FileFindings::new(file);
-    names(&dag, &mut report);
+    names(file, &dag, disk, &mut report);
     cycle(&dag, &mut report);
     findings.append(&mut report.findings);
     findings.sort_by_key(|finding| finding.line);
     findings.append(&mut programs(file, &dag, disk, seen));
     findings
+}
+
+/// Findings of the submit file `file`, as a DAG in its folder or in the one above uses it, with
+/// the variables and files that its nodes get. `None` if no DAG names it.
+pub(crate) fn check_node(
+    file: &str,
+    text: &str,
+    disk: &dyn Disk,
+    seen: &mut BTreeSet<String>,
+) -> Option<Vec<JobFinding>> {
+    let file = normal(file);
+    for folder in above(folder_of(&file)).take(2) {
+        for name in disk.list(folder).iter().filter(|name| name.ends_with(".dag")) {
+            let path = below(folder, name);
+            let Some(graph) = disk.text(&path).filter(|graph| graph.contains(base_name(&file)))
+            else {
+                continue;
+            };
+            let mut dag = Dag::default();
+            read(&path, &graph, disk, &mut dag, &mut Vec::new(), 0);
+            let found = program(&path, &dag, (&file, text), disk, seen);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+    None
 }
 
 /// The lines of a DAG file, to compare it with another one.
@@ -150,7 +181,7 @@ fn read(
     let joined = joined(text);
     let mut lines = joined.iter();
     while let Some(line) = lines.next() {
-        let words = words(&line.text);
+        let (words, is_closed) = words(&line.text);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let Some((&first, rest)) = words.split_first() else { continue };
         if first.starts_with('#') || first.starts_with("//") {
@@ -158,30 +189,44 @@ fn read(
         }
         let command = canonical(first);
         let n = line.number;
+        // What these take is not cut into words.
+        if !is_closed && !matches!(command.as_str(), "SCRIPT" | "ENV" | "SET_JOB_ATTR") {
+            let what = "a quote that is not closed";
+            reader.report.add(&rules::BAD_DAG_LINE, n, what).fix("close the quote");
+        } else if let Some(form) = Form::of(&command) {
+            if !form.fits(rest) {
+                malformed(&mut reader.report, n, &command, form.takes);
+            }
+            form.nodes(rest).for_each(|node| reader.mention(n, Some(node)));
+        }
         match command.as_str() {
-            "SUBDAG" => reader.node(n, &command, rest.get(1..).unwrap_or_default(), &mut lines),
+            "SUBDAG" => match rest.split_first() {
+                Some((external, rest)) if external.eq_ignore_ascii_case("EXTERNAL") => {
+                    reader.node(n, &command, rest, &mut lines);
+                }
+                _ => malformed(&mut reader.report, n, "SUBDAG", "`EXTERNAL`, a name and a file"),
+            },
             "JOB" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" => {
                 reader.node(n, &command, rest, &mut lines);
             }
-            "SUBMIT_DESCRIPTION" => {
-                let Some(name) = rest.first() else { continue };
-                let end = rest.get(1).and_then(|&word| inline_end(word));
-                let text = end.map_or_else(String::new, |end| inline(&end, &mut lines));
-                reader.dag.descriptions.insert((*name).to_owned(), (n + 1, text));
+            "SUBMIT_DESCRIPTION" => reader.description(n, rest, &mut lines),
+            "INCLUDE" => {
+                rest.first().into_iter().for_each(|file| reader.include(n, file));
             }
-            "INCLUDE" => reader.include(n, rest.first().copied().unwrap_or_default()),
             "VARS" => reader.vars(n, rest),
             "PARENT" => reader.parent(n, rest),
             "WEAK" => {
-                reader.parent(n, rest.get(1..).unwrap_or_default());
+                match rest.split_first() {
+                    Some((parent, rest)) if parent.eq_ignore_ascii_case("PARENT") => {
+                        reader.parent(n, rest);
+                    }
+                    _ => malformed(&mut reader.report, n, "WEAK", "a PARENT line"),
+                }
                 newer(&mut reader.report, n, "WEAK");
             }
-            "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT_DAG_ON" | "TOLERANCE" => {
-                reader.number(n, &command, rest);
-            }
+            "TOLERANCE" => newer(&mut reader.report, n, "TOLERANCE"),
             "SCRIPT" => reader.script(n, rest),
             "CATEGORY" => {
-                reader.mention(n, rest.first());
                 // `+big` is one category for all splices.
                 let name = rest.get(1).map(|name| name.trim_start_matches('+').to_owned());
                 reader.dag.categories.extend(name);
@@ -189,15 +234,14 @@ fn read(
             "MAXJOBS" => {
                 let name = rest.first().map(|name| name.trim_start_matches('+').to_owned());
                 reader.dag.limits.extend(name.map(|name| (name, n)));
-                if rest.get(1).is_none_or(|number| number.parse::<u64>().is_err()) {
-                    malformed(&mut reader.report, n, "MAXJOBS", "a category and a whole number");
-                }
             }
-            "DONE" => reader.mention(n, rest.first()),
+            "REJECT" => {
+                reader.report.add(&rules::REJECTED_DAG, n, "the file is marked as rejected");
+            }
             "CONFIG" => {
                 let path = below(folder_of(file), rest.first().copied().unwrap_or_default());
-                if !disk.exists(&path) {
-                    missing(&mut reader.report, n, &path);
+                if !rest.is_empty() && !disk.exists(&path) {
+                    missing(&mut reader.report, n, &path, disk);
                 }
             }
             known if COMMANDS.iter().any(|&command| canonical(command) == known) => {}
@@ -243,23 +287,42 @@ impl Reader<'_> {
             ("SUBDAG", runs) => Runs::Dag(runs.to_owned()),
             ("SPLICE", runs) => Runs::Splice(runs.to_owned()),
             (_, runs) => match inline_end(runs) {
-                Some(end) => Runs::Inline(inline(&end, lines), n + 1),
+                Some(end) => Runs::Inline(self.inline(n, &end, lines), n + 1),
                 None => Runs::Submit(runs.to_owned()),
             },
         };
-        let option =
-            |word: &str| options.iter().position(|option| option.eq_ignore_ascii_case(word));
-        let folder = option("DIR").and_then(|at| options.get(at + 1)).copied().unwrap_or_default();
+        let (mut folder, mut noop) = ("", false);
+        let mut rest = options.iter();
+        while let Some(&word) = rest.next() {
+            let is_of_nodes = command != "SPLICE";
+            match word.to_ascii_uppercase().as_str() {
+                "NOOP" if is_of_nodes => noop = true,
+                "DONE" if is_of_nodes => {}
+                "DIR" if !rest.as_slice().is_empty() => {
+                    folder = rest.next().copied().unwrap_or_default();
+                }
+                _ => {
+                    let wants = match is_of_nodes {
+                        true => "a name, a file, and perhaps `DIR folder`, `NOOP` or `DONE`",
+                        false => "a name, a file, and perhaps `DIR folder`",
+                    };
+                    malformed(&mut self.report, n, command, wants);
+                    break;
+                }
+            }
+        }
         if matches!(command, "FINAL" | "SERVICE" | "PROVISIONER") {
             self.dag.outside.insert((*name).to_owned());
         }
-        let node = Node {
-            file: self.file.to_owned(),
-            line: n,
-            runs,
-            folder: folder.to_owned(),
-            noop: option("NOOP").is_some(),
-        };
+        let node =
+            Node { file: self.file.to_owned(), line: n, runs, folder: folder.to_owned(), noop };
+        let alone = matches!(command, "FINAL" | "PROVISIONER");
+        if let Some(first) = alone.then(|| self.dag.alone.entry(command.to_owned()).or_insert(n))
+            && *first != n
+        {
+            let what = format!("the DAG has a {command} node already, in line {first}");
+            self.report.add(&rules::BAD_DAG_LINE, n, what).fix("keep one of the two");
+        }
         if let Some(before) = self.dag.nodes.insert((*name).to_owned(), node) {
             let what = format!("the node `{name}` exists already, in line {}", before.line);
             self.report.add(&rules::NODE_TWICE, n, what);
@@ -269,6 +332,39 @@ impl Reader<'_> {
             let what = format!("a node cannot be named `{name}`");
             self.report.add(&rules::BAD_NODE_NAME, n, what);
         }
+    }
+
+    /// Reads `SUBMIT-DESCRIPTION name {`.
+    fn description<'l>(
+        &mut self,
+        n: usize,
+        words: &[&str],
+        lines: &mut impl Iterator<Item = &'l Line>,
+    ) {
+        let end = words.get(1).and_then(|&word| inline_end(word));
+        let (Some(name), Some(end)) = (words.first(), end) else {
+            malformed(&mut self.report, n, "SUBMIT-DESCRIPTION", "a name and `{`");
+            return;
+        };
+        let text = self.inline(n, &end, lines);
+        self.dag.descriptions.insert((*name).to_owned(), (n + 1, text));
+    }
+
+    /// Reads the lines up to `end`.
+    fn inline<'l>(
+        &mut self,
+        n: usize,
+        end: &str,
+        lines: &mut impl Iterator<Item = &'l Line>,
+    ) -> String {
+        let (text, is_whole) = inline(end, lines);
+        if !is_whole {
+            let what = format!("the description that begins here has no `{end}`");
+            self.report
+                .add(&rules::BAD_DAG_LINE, n, what)
+                .fix(format!("write `{end}` on a line of its own behind it"));
+        }
+        text
     }
 
     /// Reads `INCLUDE file`.
@@ -283,7 +379,7 @@ impl Reader<'_> {
                 let what = "files include each other too deeply";
                 self.report.add(&rules::INCLUDE_DEPTH, n, what);
             }
-            None => missing(&mut self.report, n, &path),
+            None => missing(&mut self.report, n, &path, self.disk),
         }
     }
 
@@ -337,28 +433,22 @@ impl Reader<'_> {
         }
     }
 
-    /// `RETRY node times [UNLESS-EXIT value]`, and what is written like it.
-    fn number(&mut self, n: usize, command: &str, words: &[&str]) {
-        self.mention(n, words.first());
-        let number = words.get(1).map(|word| word.trim_end_matches('%'));
-        let more = match (command, words.get(2)) {
-            ("RETRY", Some(word)) => !word.eq_ignore_ascii_case("UNLESS-EXIT"),
-            ("PRIORITY" | "PRE_SKIP", word) => word.is_some(),
-            _ => false,
-        };
-        if more || number.is_none_or(|number| number.parse::<i64>().is_err()) {
-            malformed(&mut self.report, n, command, "a node and a whole number");
-        }
-        if command == "TOLERANCE" {
-            newer(&mut self.report, n, "TOLERANCE");
-        }
-    }
-
     /// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
     fn script(&mut self, n: usize, mut words: &[&str]) {
-        while let [first, _, _, rest @ ..] = words
-            && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
-        {
+        while let [first, one, two, rest @ ..] = words {
+            let is_number = |word: &str| word.parse::<i64>().is_ok();
+            let is_stream = |word: &str| {
+                ["STDOUT", "STDERR", "ALL"].iter().any(|s| word.eq_ignore_ascii_case(s))
+            };
+            let (is_right, wants) = match first.to_ascii_uppercase().as_str() {
+                "DEFER" => (is_number(one) && is_number(two), "DEFER with a code and seconds"),
+                "DEBUG" => (is_stream(two), "DEBUG with a file and STDOUT, STDERR or ALL"),
+                _ => break,
+            };
+            if !is_right {
+                malformed(&mut self.report, n, "SCRIPT", wants);
+                return;
+            }
             words = rest;
         }
         let [when, node, program, ..] = words else {
@@ -406,9 +496,8 @@ fn malformed(report: &mut FileFindings, line: usize, command: &str, wants: &str)
     report.add(&rules::BAD_DAG_LINE, line, what);
 }
 
-fn missing(report: &mut FileFindings, line: usize, path: &str) {
-    let what = format!("`{path}` does not exist");
-    report.add(&rules::MISSING_DAG_FILE, line, what);
+fn missing(report: &mut FileFindings, line: usize, path: &str, disk: &dyn Disk) {
+    report.absent(&rules::MISSING_DAG_FILE, line, path, disk);
 }
 
 fn newer(report: &mut FileFindings, line: usize, command: &str) {
@@ -417,12 +506,17 @@ fn newer(report: &mut FileFindings, line: usize, command: &str) {
 }
 
 /// Reports names that no node has.
-fn names(dag: &Dag, report: &mut FileFindings) {
-    for (name, file, line) in &dag.mentions {
+fn names(file: &str, dag: &Dag, disk: &dyn Disk, report: &mut FileFindings) {
+    // A part of a DAG, for others to include, has the nodes of those.
+    let is_part = dag.nodes.is_empty();
+    let mut splices = BTreeMap::new();
+    for (name, of, line) in &dag.mentions {
         let all = name.eq_ignore_ascii_case("ALL_NODES");
-        // `S+A` is node A of splice S.
-        let inside = name.contains('+');
-        if all || inside || dag.nodes.contains_key(name) {
+        if all
+            || is_part
+            || dag.nodes.contains_key(name)
+            || in_splice(name, file, dag, disk, &mut splices)
+        {
             continue;
         }
         let distance = |known: &str| match known.eq_ignore_ascii_case(name) {
@@ -440,12 +534,44 @@ fn names(dag: &Dag, report: &mut FileFindings) {
         if let Some(near) = near {
             finding.fix(format!("write `{near}`; names are case-sensitive"));
         }
-        finding.file.clone_from(file);
+        finding.file.clone_from(of);
     }
-    for (name, line) in dag.limits.iter().filter(|(name, _)| !dag.categories.contains(name)) {
+    // `S+big` is a category inside of splice S.
+    let unknown = |name: &str| !name.contains('+') && !dag.categories.contains(name);
+    for (name, line) in dag.limits.iter().filter(|(name, _)| unknown(name)) {
         let what = format!("no node is in the category `{name}`");
         report.add(&rules::UNKNOWN_CATEGORY, *line, what);
     }
+}
+
+/// Whether `S+A` is node A of splice S, or may be, since the splice's file is not here.
+fn in_splice(
+    name: &str,
+    file: &str,
+    dag: &Dag,
+    disk: &dyn Disk,
+    read_files: &mut BTreeMap<String, Dag>,
+) -> bool {
+    let (mut path, mut rest) = (file.to_owned(), name);
+    while let Some((splice, inner)) = rest.split_once('+') {
+        let of = read_files.get(&path).unwrap_or(dag);
+        let next = match of.nodes.get(splice) {
+            Some(node) => match &node.runs {
+                Runs::Splice(file) => below(&programs::folder(node, &path), file),
+                _ => return false,
+            },
+            None => return false,
+        };
+        if !read_files.contains_key(&next) {
+            let Some(text) = disk.text(&next) else { return true };
+            let mut dag = Dag::default();
+            read(&next, &text, disk, &mut dag, &mut Vec::new(), 0);
+            read_files.insert(next.clone(), dag);
+        }
+        (path, rest) = (next, inner);
+    }
+    let is_all = rest.eq_ignore_ascii_case("ALL_NODES");
+    read_files.get(&path).is_some_and(|dag| is_all || dag.nodes.contains_key(rest))
 }
 
 /// Reports nodes that wait for themselves.
@@ -592,7 +718,6 @@ mod tests {
         for line in [
             "JOB A \"x.sub\" DIR \"d\"",
             "JOB A x.sub\nMAXJOBS +cat 2\nCATEGORY A +cat",
-            "JOB A x.sub\nVARS S+B lr=\"1\"",
             "JOB A x.sub\nVARS A m=1 n='1 2' o = \"x=y\"",
             "JOB A x.sub\nABORT_DAG_ON A 3 RETURN 1\n// a comment",
             "SUBMIT_DESCRIPTION D @=End\nexecutable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n@End\nJOB A D",
@@ -601,7 +726,29 @@ mod tests {
             let text = format!("{line}\nVARS ALL_NODES lr=\"1\"\n");
             assert_eq!(rules(&text, &files), [], "{text}");
         }
-        assert_eq!(words("a 'b c' d = \"e \\\" f\" g=h"), ["a", "b c", "d=e \" f", "g=h"]);
+        assert_eq!(words("a 'b c' d = \"e \\\" f\" g=h").0, ["a", "b c", "d=e \" f", "g=h"]);
+    }
+
+    #[test]
+    fn nodes_of_splices_are_known_by_their_files() {
+        let files = [
+            ("x.sub", SUB),
+            ("a.sh", SH),
+            ("d/s.dag", "VARS A lr=\"1\"\nJOB A ../x.sub NOOP\nSPLICE T t.dag\n"),
+            ("d/t.dag", "VARS B lr=\"1\"\nJOB B ../x.sub NOOP\n"),
+        ];
+        let check = |name: &str, is_known: bool| {
+            let text = format!("SPLICE S d/s.dag\nSPLICE L later.dag\nVARS {name} lr=\"1\"\n");
+            let found = rules(&text, &files);
+            let unknown = found.iter().any(|(rule, ..)| *rule == "unknown-node");
+            assert_eq!(unknown, !is_known, "{text}{found:?}");
+        };
+        for right in ["S+A", "S+T+B", "L+X", "S+ALL_NODES"] {
+            check(right, true);
+        }
+        for wrong in ["S+B", "S+T+A", "S+A+B", "Z+A"] {
+            check(wrong, false);
+        }
     }
 
     #[test]
@@ -619,6 +766,19 @@ mod tests {
         check("RETRY a often\n", &[("bad-dag-line", 3)]);
         check("RETRY a 3 times\n", &[("bad-dag-line", 3)]);
         check("RETRY a 3 UNLESS-EXIT 2\n", &[]);
+        check("VARS a x=\"1\n", &[("bad-dag-line", 3)]);
+        check("VARS a x='1\" y=\"2\"\n", &[("bad-dag-line", 3)]);
+        check("SCRIPT POST a ./a.sh it's\n", &[]);
+        check("SCRIPT DEFER soon 60 POST a ./a.sh\n", &[("bad-dag-line", 3)]);
+        check("SCRIPT DEFER 4 60 DEBUG x.log ALL POST a ./a.sh\n", &[]);
+        check("REJECT\n", &[("rejected-dag", 3)]);
+        check("CATEGORY a\n", &[("bad-dag-line", 3)]);
+        check("DONE z\n", &[("unknown-node", 3)]);
+        check("FINAL f x.sub NOOP\nFINAL g x.sub NOOP\n", &[("bad-dag-line", 4)]);
+        check("JOB b x.sub NOOP LATER\n", &[("bad-dag-line", 3)]);
+        check("JOB b {\nexecutable = a.sh\n", &[("bad-dag-line", 3)]);
+        check("SUBMIT-DESCRIPTION d x.sub\n", &[("bad-dag-line", 3)]);
+        check("WEAK a CHILD a\n", &[("bad-dag-line", 3), ("new-dag-command", 3)]);
         check("SCRIPT POST a ./text.py\n", &[("not-executable", 3)]);
         check("RETYR a 2\n", &[("unknown-dag-command", 3)]);
         check("JOB a x.sub\n", &[("node-twice", 3)]);
@@ -637,6 +797,7 @@ mod tests {
         check("WEAK PARENT a CHILD a\n", &[("new-dag-command", 3), ("cycle", 3)]);
         check("INCLUDE none.inc\n", &[("missing-file", 3)]);
         check("SUBDAG EXTERNAL s none.dag\n", &[("missing-file", 3)]);
+        check("SUBDAG s x.dag\n", &[("bad-dag-line", 3)]);
     }
 
     #[test]

@@ -33,25 +33,31 @@ pub struct LocalDisk {
     pub folder: PathBuf,
 }
 
+impl LocalDisk {
+    /// The empty path is the folder itself, as `./` is.
+    fn at(&self, path: &str) -> PathBuf {
+        self.folder.join(if path.is_empty() { "." } else { path })
+    }
+}
+
 impl Disk for LocalDisk {
     fn len(&self, path: &str) -> Option<u64> {
-        let found = fs::metadata(self.folder.join(path)).ok()?;
+        let found = fs::metadata(self.at(path)).ok()?;
         found.is_file().then_some(found.len())
     }
 
     fn is_folder(&self, path: &str) -> bool {
-        fs::metadata(self.folder.join(path)).is_ok_and(|found| found.is_dir())
+        fs::metadata(self.at(path)).is_ok_and(|found| found.is_dir())
     }
 
     fn is_executable(&self, path: &str) -> bool {
-        fs::metadata(self.folder.join(path))
-            .is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
+        fs::metadata(self.at(path)).is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
     }
 
     fn text(&self, path: &str) -> Option<String> {
         self.len(path).filter(|&len| len <= MAX_TEXT_BYTES)?;
         let mut bytes = Vec::new();
-        let file = File::open(self.folder.join(path)).ok()?;
+        let file = File::open(self.at(path)).ok()?;
         file.take(MAX_TEXT_BYTES).read_to_end(&mut bytes).ok()?;
         if bytes.contains(&0) {
             return None;
@@ -60,8 +66,7 @@ impl Disk for LocalDisk {
     }
 
     fn list(&self, folder: &str) -> Vec<String> {
-        let folder = if folder.is_empty() { "." } else { folder };
-        let Ok(entries) = fs::read_dir(self.folder.join(folder)) else { return Vec::new() };
+        let Ok(entries) = fs::read_dir(self.at(folder)) else { return Vec::new() };
         let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
         let mut names: Vec<String> = entries.filter_map(name).collect();
         names.sort();
@@ -99,6 +104,43 @@ pub(crate) fn folder_of(path: &str) -> &str {
         Some((folder, _)) => folder,
         None => "",
     }
+}
+
+/// A folder and those above it, as far as its path names them.
+pub(crate) fn above(folder: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(folder), |&folder| {
+        (!matches!(folder, "" | "/")).then(|| folder_of(folder))
+    })
+}
+
+/// The folder in which the user of `file` is when it is submitted: its own, or the one above it
+/// from which one of the relative paths `names` is found.
+pub(crate) fn start<'f, 'n>(
+    file: &'f str,
+    names: impl IntoIterator<Item = &'n str>,
+    disk: &dyn Disk,
+) -> &'f str {
+    let own = folder_of(file);
+    let mut found = None;
+    for name in names.into_iter().filter(|name| !name.starts_with('/')) {
+        if disk.exists(&below(own, name)) {
+            return own;
+        }
+        let is_below = name.trim_start_matches("./").contains('/');
+        if is_below && !name.starts_with(['$', '~']) && !name.starts_with("../") {
+            let exists = |folder: &&str| disk.exists(&below(folder, name));
+            found = found.or_else(|| above(own).find(exists));
+        }
+    }
+    found.unwrap_or(own)
+}
+
+/// The first folder of an absolute path, if this machine does not have it: then the path is one of
+/// another machine.
+pub(crate) fn foreign<'p>(path: &'p str, disk: &dyn Disk) -> Option<&'p str> {
+    let (first, _) = path.strip_prefix('/')?.split_once('/')?;
+    let top = path.get(..=first.len())?;
+    (!disk.is_folder(top)).then_some(top)
 }
 
 /// The last part of a path or URL.
@@ -143,6 +185,13 @@ pub(crate) mod tests {
                 .filter(|path| folder_of(path) == folder)
                 .map(|path| base_name(path).to_owned())
                 .collect()
+        }
+    }
+
+    #[test]
+    fn the_working_folder_exists() {
+        for path in [".", "./", ""] {
+            assert!(LocalDisk::default().exists(&below("", path)), "{path:?}");
         }
     }
 

@@ -4,19 +4,9 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::rules::Rule;
-
-/// How serious a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The tool refuses the file or holds the job, or results are lost.
-    Error,
-    /// The job may fail or lose its result, or waits longer than it must.
-    Warning,
-    /// The file is right; this is worth knowing.
-    Note,
-}
+use crate::disk::{Disk, foreign};
+use crate::rules::{self, Rule};
+use crate::severity::Severity;
 
 /// One trap in one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,6 +70,30 @@ impl FileFindings {
             edit: None,
         });
         self.findings.last_mut().expect("one was just pushed")
+    }
+
+    /// Adds a finding of `rule`: `path` does not exist. On a machine that does not have even the
+    /// path's first folder this is unknown, and a note says so.
+    pub(crate) fn absent(
+        &mut self,
+        rule: &'static Rule,
+        line: usize,
+        path: &str,
+        disk: &dyn Disk,
+    ) -> &mut JobFinding {
+        let is_systems =
+            ["/usr/", "/bin/", "/sbin/", "/opt/"].iter().any(|top| path.starts_with(top));
+        match foreign(path, disk) {
+            _ if is_systems => {
+                let what = format!("this machine has no program `{path}`");
+                self.add(&rules::ELSEWHERE, line, what)
+            }
+            Some(top) => {
+                let what = format!("`{path}` was not looked up: this machine has no `{top}`");
+                self.add(&rules::ELSEWHERE, line, what)
+            }
+            None => self.add(rule, line, format!("`{path}` does not exist")),
+        }
     }
 }
 

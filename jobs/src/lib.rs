@@ -12,7 +12,10 @@
 mod dag;
 mod difference;
 mod disk;
+mod file_kind;
 mod finding;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lines;
 pub mod lint;
 pub mod measure;
@@ -22,14 +25,17 @@ mod repair;
 pub mod rules;
 mod sbatch;
 mod script;
+mod severity;
 mod spelling;
 mod submit;
+pub mod translate;
 mod units;
 pub mod why;
 pub mod write;
 
 pub use difference::difference;
 pub use disk::{Disk, LocalDisk};
-pub use finding::{Edit, JobFinding, Severity};
+pub use finding::{Edit, JobFinding};
 pub use repair::repair;
 pub use script::python::imports;
+pub use severity::Severity;

@@ -11,19 +11,28 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// Logical lines as HTCondor reads them: spaces behind the backslash do not count, and a
-/// comment is not continued.
+/// Logical lines as HTCondor reads them: spaces behind the backslash do not count, a comment is
+/// not continued, and a comment between the lines of a value is not part of the value.
 pub(crate) fn joined(text: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut continued = false;
     for (i, physical) in text.lines().enumerate() {
-        let comment = physical.trim_start().starts_with('#') && !continued;
-        let head = if comment { None } else { physical.trim_end().strip_suffix('\\') };
-        let part = head.unwrap_or(physical);
+        let is_comment = physical.trim_start().starts_with('#');
+        let head = physical.trim_end().strip_suffix('\\').filter(|_| continued || !is_comment);
+        let part = match head {
+            Some(_) if is_comment => "",
+            Some(head) => head,
+            // Of a comment that ends the value, HTCondor keeps the last character.
+            None if is_comment && continued => {
+                let comment = physical.trim_end();
+                comment.char_indices().last().and_then(|(at, _)| comment.get(at..)).unwrap_or("")
+            }
+            None => physical,
+        };
         match lines.last_mut() {
             Some(last) if continued => {
                 last.count += 1;
-                last.text.push_str(part.trim());
+                last.text.push_str(part.trim_start());
             }
             _ => lines.push(Line { number: i + 1, count: 1, text: part.to_owned() }),
         }
@@ -36,6 +45,14 @@ pub(crate) fn joined(text: &str) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// A part of a file with its lines: a word, a statement, a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) first: usize,
+    pub(crate) last: usize,
+    pub(crate) text: String,
 }
 
 #[cfg(test)]
@@ -58,5 +75,9 @@ mod tests {
                 line(6, 1, "queue")
             ]
         );
+        assert_eq!(texts(joined("a \\\n b \\\n c \n")), [line(1, 3, "a b c")]);
+        let text = "a = x, \\\n # y, \\\n  z\nb = x \\\n# y\nqueue\n";
+        let expected = [line(1, 3, "a = x, z"), line(4, 2, "b = x y"), line(6, 1, "queue")];
+        assert_eq!(texts(joined(text)), expected);
     }
 }

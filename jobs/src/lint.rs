@@ -3,77 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::disk::{Disk, folder_of};
+use crate::file_kind::FileKind;
 use crate::finding::{FileFindings, JobFinding};
 use crate::script::shell::Script;
-use crate::script::{self, Job, Language, options, python, shell};
-use crate::submit::{self, Given, Submit};
+use crate::script::{self, Job, options, python, shell};
+use crate::submit::{self, Given};
 use crate::{dag, sbatch};
-
-/// What a file is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileKind {
-    /// HTCondor's submit file.
-    Submit,
-    /// DAGMan's graph.
-    Dag,
-    /// A script for `sbatch`.
-    Sbatch,
-    /// Any other shell script.
-    Shell,
-    /// A program in Python.
-    Python,
-    /// A program in a language that is not read.
-    Other,
-}
-
-impl FileKind {
-    /// Recognises a file by its name, else by its text.
-    #[must_use]
-    pub fn of(name: &str, text: &str) -> Self {
-        let end = name.rsplit('.').next().unwrap_or_default();
-        if matches!(end, "sh" | "bash") && is_submit(text) {
-            return Self::Submit;
-        }
-        match end {
-            "dag" => return Self::Dag,
-            "sub" | "submit" | "condor" => return Self::Submit,
-            "sbatch" | "slurm" => return Self::Sbatch,
-            "py" => return Self::Python,
-            _ => {}
-        }
-        if sbatch::is_sbatch(text) {
-            return Self::Sbatch;
-        }
-        match Language::of(text) {
-            Some(Language::Python) => return Self::Python,
-            Some(Language::Other) => return Self::Other,
-            Some(Language::Shell) => return Self::Shell,
-            None if end == "sh" || end == "bash" => return Self::Shell,
-            None => {}
-        }
-        let dag = |line: &str| {
-            let mut words = line.split_whitespace();
-            matches!(words.next(), Some("JOB" | "PARENT" | "SPLICE" | "SUBDAG"))
-                && !line.contains('=')
-        };
-        if text.lines().any(dag) { Self::Dag } else { Self::Submit }
-    }
-}
-
-/// Whether a text without a first line `#!` has what every submit file has, whatever its name.
-fn is_submit(text: &str) -> bool {
-    let begins = |word: &str| {
-        text.lines().any(|line| {
-            let line = line.trim_start();
-            let rest = line.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word));
-            rest.and_then(|_| line.get(word.len()..)).is_some_and(|rest| {
-                let rest = rest.trim_start();
-                rest.is_empty() || word == "queue" || rest.starts_with('=')
-            })
-        })
-    };
-    !text.starts_with("#!") && begins("queue") && begins("executable")
-}
 
 /// Returns all findings in the file at `name` and in the files that it names, file by file, in the
 /// order of lines. `None` if a file cannot be read or is not text.
@@ -89,7 +24,10 @@ pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
     let mut seen = BTreeSet::from([name.to_owned()]);
     let mut report = FileFindings::new(name);
     match FileKind::of(name, text) {
-        FileKind::Submit => return submit::check(name, text, disk, &Given::default(), &mut seen),
+        FileKind::Submit => {
+            return dag::check_node(name, text, disk, &mut seen)
+                .unwrap_or_else(|| submit::check(name, text, disk, &Given::default(), &mut seen));
+        }
         FileKind::Dag => return dag::check(name, text, disk, &mut seen),
         FileKind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
         FileKind::Shell => {
@@ -104,17 +42,6 @@ pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<JobFinding> {
     }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings
-}
-
-/// Reads `text` as every kind of file, for tests with any bytes.
-pub fn read_as_all(text: &str, disk: &dyn Disk) {
-    for name in ["x.sub", "x.dag", "x.sbatch", "x.sh", "x.py"] {
-        let findings = lint_text(name, text, disk);
-        let edits: Vec<_> = findings.iter().filter_map(|finding| finding.edit.as_ref()).collect();
-        let _ = crate::repair(name, text, &edits);
-    }
-    let _ = Submit::parse(text);
-    let _ = crate::why::why(text);
 }
 
 #[cfg(test)]
@@ -189,7 +116,7 @@ mod tests {
             let text: String = pieces.iter().filter_map(|&piece| PIECES.get(piece)).copied().collect();
             let names = ["x.sub", "x.dag", "x.sh", "x.py", "x"];
             let files = Files::of(&names.map(|name| (name, text.as_str())));
-            read_as_all(&text, &files);
+            crate::fuzzing::read_as_all(&text, &files);
         }
     }
 
@@ -223,6 +150,23 @@ mod tests {
         }
         let wrong = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\npython3 \\\n  train.py --rate=$RATE\n";
         assert_eq!(said("d/a.sh", wrong), ["unknown-option d/a.sh:3"]);
+        for (call, is_known) in [
+            ("python -m train --lr 1", true),
+            ("python -m train --rate 1", false),
+            ("python -m torch.distributed.run train.py --rate 1", false),
+            ("python -m pytest --rate 1", true),
+            ("python -u -m train --rate 1", false),
+            ("python tool.py -m train --rate 1", true),
+            ("srun bash -c 'python train.py --rate 1'", false),
+            ("bash -c \"cd x; python train.py --rate 1\"", true),
+            ("python train.py -z 1", false),
+            ("python train.py -1", true),
+            ("python train.py -h", true),
+        ] {
+            let found = said("d/a.sbatch", &format!("{head}{call}\n"));
+            let found = found.iter().any(|found| found == "unknown-option d/a.sbatch:3");
+            assert_eq!(found, !is_known, "{call}");
+        }
         // Which program these start is not certain.
         assert_eq!(said("d/a.sh", "cd src\npython3 train.py --rate 1\n"), [""; 0]);
         assert_eq!(said("d/a.sh", "cp new.py train.py\npython3 train.py --rate 1\n"), [""; 0]);
@@ -238,6 +182,137 @@ mod tests {
         assert_eq!(said("d/a.sbatch", &here), ["unknown-option d/a.sbatch:4"]);
     }
 
+    /// Each finding without the requests that are not set, as `rule severity`.
+    fn said(name: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let found = lint(name, &Files::of(files)).expect("it is there");
+        let told = found.iter().filter(|finding| finding.rule != "no-request");
+        told.map(|f| format!("{} {:?}", f.rule, f.severity).to_lowercase()).collect()
+    }
+
+    #[test]
+    fn a_node_is_judged_with_what_its_dag_gives() {
+        let node =
+            "executable = cat.sh\narguments = $(what)\ntransfer_input_files = a.txt\nqueue\n";
+        let make = "executable = cat.sh\noutput = a.txt\nqueue\n";
+        let dag = "JOB A a.sub\nJOB B d/b.sub\nVARS B what=\"x\"\nPARENT A CHILD B\n";
+        let alone = [
+            ("d/b.sub", node),
+            ("a.sub", make),
+            ("cat.sh", "#!/bin/sh\n"),
+            ("d/cat.sh", "#!/bin/sh\n"),
+        ];
+        assert_eq!(said("d/b.sub", &alone), ["undefined-macro warning", "missing-file error"]);
+        let with = [alone[0], alone[1], alone[2], ("g.dag", dag)];
+        assert_eq!(said("d/b.sub", &with), [""; 0]);
+        // A script that writes the DAG gives the macro, too.
+        let writer = "print('VARS B what=1')\n";
+        let with = [alone[0], alone[3], ("d/write.py", writer)];
+        assert_eq!(said("d/b.sub", &with), ["missing-file error"]);
+    }
+
+    #[test]
+    fn paths_begin_where_the_files_are_found() {
+        let run = ("jobs/run.sh", "#!/bin/sh\ntrue\n");
+        let sub = "executable = jobs/run.sh\nlog = logs/a.log\nqueue\n";
+        assert_eq!(said("jobs/a.sub", &[("jobs/a.sub", sub), run, ("logs/x", "")]), [""; 0]);
+        assert_eq!(
+            said("jobs/a.sub", &[("jobs/a.sub", sub)]),
+            ["missing-file error", "missing-folder note"]
+        );
+        let batch = "#!/bin/sh\n#SBATCH -t 1:00:00 -o logs/out/%j\npython3 src/a/t.py\n";
+        let files = [("src/run/a.sbatch", batch), ("src/a/t.py", ""), ("logs/out/x", "")];
+        assert_eq!(said("src/run/a.sbatch", &files), [""; 0]);
+        assert_eq!(
+            said("src/run/a.sbatch", &files[..1]),
+            ["missing-folder warning", "missing-file warning"]
+        );
+        // The file's own folder comes first.
+        let sub = "executable = run.sh\nlog = logs/a.log\nqueue\n";
+        let files = [("jobs/a.sub", sub), run, ("logs/x", "")];
+        assert_eq!(said("jobs/a.sub", &files), ["missing-folder note"]);
+    }
+
+    #[test]
+    fn paths_of_another_machine_are_not_looked_up() {
+        let sub = "executable = /staging/me/run.sh\ntransfer_input_files = /home/me/a.csv\nqueue\n";
+        let files = [("a.sub", sub), ("/home/you/x", "")];
+        assert_eq!(said("a.sub", &files), ["missing-file note", "missing-file error"]);
+        let batch = "#!/bin/sh\n#SBATCH -t 1:00:00 -o /scratch/x/%j\nsrun apptainer exec /scratch/a.sif t\n";
+        assert_eq!(said("a.sbatch", &[("a.sbatch", batch)]), ["missing-file note"]);
+    }
+
+    #[test]
+    fn right_files_of_users_are_left_in_peace() {
+        let check = |name: &str, text: &str| {
+            let files = [
+                (name, text),
+                ("run.sh", "#!/bin/sh\ntrue\n"),
+                ("make.sh", "#!/bin/sh\nmkdir results\n"),
+                ("run.bat", "@echo off\nREM it's for Windows\n"),
+                ("train.py", "import os\n"),
+            ];
+            let found = said(name, &files);
+            assert!(found.iter().all(|f| f.ends_with(" note")), "{text}\n{found:?}");
+        };
+        check("a.sub", "executable = run.sh\narguments = a \\\"& b\nqueue\n");
+        check("a.sub", "executable = run.bat\nqueue\n");
+        check("a.sub", "executable = run.sh\ninput = /dev/null\nqueue\n");
+        check("a.sub", "executable = run.sh\nrequirements = Machine =!= LastRemoteHost\nqueue\n");
+        check("a.sh", "#!/bin/sh\ntest a = b\n[ $x = y ]\nexpr 1 = 2\n");
+        check("a.sub", "executable = make.sh\ntransfer_output_files = results\nqueue 4\n");
+        check("a.sub", "executable = run.sh\ntransfer_output_files = out/\nqueue 4\n");
+        check("a.sub", "executable = run.sh\narguments = $(Request_CPUs) $(TaskId)\nqueue\n");
+        let batch = |options: &str, body: &str| {
+            check("a.sbatch", &format!("#!/bin/bash\n#SBATCH -t 1:00:00\n{options}\n{body}\n"));
+        };
+        batch("#SBATCH --nodes=1\t\t#one node", "true");
+        batch("#SBATCH --job-name='a b' --comment=\"x # y\" -n1#2", "true");
+        batch("#SBATCH --mem=100 # in MB", "true");
+        batch("#SBATCH --image=a/b:1 --module=gpu", "srun shifter true");
+        batch("#SBATCH --container-image=a/b:1", "true");
+        batch("#   sbatch --array=1-5 a.sbatch", "true");
+        batch("# SBATCH --time, and the command, follow.", "true");
+        batch("#SBATCH --nodes={{ nodes }} --time={{ time }}", "true");
+        batch("#SBATCH -n4", "srun python train.py --deepspeed");
+        check("a.sub", "executable = /usr/bin/docker\nqueue\n");
+        batch("#SBATCH --array=1-10%1 -o %A_%a", "srun python train.py");
+        batch("", "srun server &\nwhile true; do curl -s x || exit 1; sleep 9; done");
+        batch("#SBATCH -n4", "srun --container-image=x python train.py");
+        batch("#SBATCH -n4", "# PyTorch lightning\nsrun python train.py");
+        check(
+            "a.dag",
+            "SUBMIT-DESCRIPTION D {\nexecutable = run.sh\n}\nJOB A D\nMAXJOBS S+big 2\n",
+        );
+    }
+
+    #[test]
+    fn a_mistake_that_resembles_a_right_file_is_reported() {
+        let check = |name: &str, text: &str, expected: &str| {
+            let found = said(name, &[(name, text), ("train.py", "")]);
+            assert!(found.iter().any(|f| f == expected), "{text}\n{found:?}");
+        };
+        check("a.sub", "executable = /bin/x\ninput = a.txt\nqueue\n", "missing-file error");
+        check("a.sh", "#!/bin/sh\nOUT = /scratch/me\nmkdir $OUT\n", "spaced-assignment warning");
+        check("a.sub", "executable = /bin/x\narguments = a \"& b\nqueue\n", "open-quote error");
+        check(
+            "a.sub",
+            "executable = /bin/x\ntransfer_output_files = r\nqueue 4\n",
+            "outputs-collide error",
+        );
+        let batch = |options: &str, body: &str, expected: &str| {
+            let text = format!("#!/bin/bash\n#SBATCH -t 1:00:00\n{options}\n{body}\n");
+            check("a.sbatch", &text, expected);
+        };
+        batch("#SBATCH --nodes=1 one node", "true", "sbatch-option warning");
+        batch("#SBATCH --job-name=a b", "true", "sbatch-option warning");
+        batch("#SBATCH --mem=100", "true", "unit warning");
+        batch("#SBATCH --imag=x", "true", "sbatch-option warning");
+        batch("#sbatch --array=1-5", "true", "sbatch-comment warning");
+        batch("# SBATCH --array=1-5", "true", "sbatch-comment warning");
+        batch("#SBATCH --array=1-10 -o %a", "srun x", "array-unused warning");
+        batch("", "srun server &\necho started", "no-wait error");
+    }
+
     #[test]
     fn files_are_known_by_name_or_text() {
         let check = |name: &str, text: &str, kind: FileKind| {
@@ -245,6 +320,8 @@ mod tests {
         };
         check("a.dag", "", FileKind::Dag);
         check("a.sub", "", FileKind::Submit);
+        check("run.sub", "#!/bin/bash\n#SBATCH -n 1\nsrun x\n", FileKind::Sbatch);
+        check("a.sub", "#!/usr/bin/env condor_submit\nexecutable = x\nqueue\n", FileKind::Submit);
         check("a", "executable = x\nqueue\n", FileKind::Submit);
         check("a", "# graph\nJOB a x.sub\n", FileKind::Dag);
         check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", FileKind::Sbatch);

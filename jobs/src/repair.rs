@@ -2,28 +2,22 @@
 //! differ only at the repaired place.
 
 use crate::dag;
+use crate::file_kind::FileKind;
 use crate::finding::Edit;
-use crate::lint::FileKind;
+use crate::lines::Piece;
 use crate::script::shell::Script;
 use crate::submit::Submit;
-
-/// A part of a file with its lines: a word, a statement, a line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-    pub(crate) text: String,
-}
 
 /// Returns `text`, the file `name`, with those of `edits` that change nothing but their place. If
 /// two edits meet, one is left for the next round.
 #[must_use]
 pub fn repair(name: &str, text: &str, edits: &[&Edit]) -> String {
     // A first line `#!` may say that the file is of another kind: then all else waits for it.
-    let first = edits.iter().find(|edit| (edit.line, edit.count) == (1, 0));
+    let first = edits.iter().find(|edit| edit.line == 1 && edit.count < 2);
     if let Some(better) = first.map(|edit| edit.of(text))
         && better.starts_with("#!")
-        && FileKind::of(name, &better) != FileKind::of(name, text)
+        && !text.starts_with("#!")
+        && (text.starts_with('\u{feff}') || FileKind::of(name, &better) != FileKind::of(name, text))
     {
         return better;
     }

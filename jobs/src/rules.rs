@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::finding::Severity;
+use crate::severity::Severity;
 use Severity::{Error, Note, Warning};
 
 /// The kind of file that a rule is about.
@@ -114,6 +114,14 @@ rules! {
         finds "an `if` without `endif`"
         why "the rest of the file belongs to this `if`"
         fix "add `endif`" source MACROS;
+    STRAY_BRANCH = Submit Error "no-endif"
+        finds "an `elif`, `else` or `endif` without its `if`"
+        why "condor_submit refuses the file"
+        fix "remove the line, or add the `if`" source MACROS;
+    ELSE_IF = Submit Warning "else-if"
+        finds "`else if …`, where `elif …` is meant"
+        why "HTCondor reads `else` and ignores the condition"
+        fix "write `elif`" source MACROS;
     OPEN_QUEUE = Submit Error "open-queue"
         finds "a list of `queue` whose closing bracket is not on a line of its own"
         why "condor_submit looks for the bracket up to the end of the file, and refuses it"
@@ -198,6 +206,14 @@ rules! {
         finds "inputs, programs, images and lists of items that are not there"
         why "condor_submit refuses the file, or the job is put on hold when it starts"
         fix "give a file that exists" source TRANSFER;
+    ELSEWHERE = Submit Note "missing-file"
+        finds "paths of another machine: below a folder that this one does not have, such as `/staging`, and programs in `/usr` or `/opt`. Holds for DAGs and batch scripts, too"
+        why "whether the file exists is known only where the job is submitted"
+        fix "run `gular job lint` where you submit the job" source TRANSFER;
+    WILDCARD = Submit Error "wildcard"
+        finds "`*.csv` in a list of files to transfer"
+        why "HTCondor looks for a file of this very name, and puts the job on hold"
+        fix "name each file, or the folder that has them" source TRANSFER;
     MISSING_FOLDER = Submit Note "missing-folder"
         finds "folders of logs and remapped results that are not there"
         why "older versions do not make this folder: condor_submit refuses the file, or the job is put on hold when it ends"
@@ -235,11 +251,11 @@ rules! {
         why "no checkpoint is ever saved: a job that is evicted starts from the beginning"
         fix "call the other script" source CHECKPOINTS;
     NOT_BROUGHT = Submit Warning "not-brought"
-        finds "a script that the wrapper calls, or a Python module beside the program, is not among the inputs. With an image, the script may be inside it: then it is reported only if a file of the same name is on this machine, or if the name looks like a misspelt input"
+        finds "a script that the wrapper calls, a Python module beside the program, or a file here that the program reads, is not among the inputs. With an image, the script may be inside it: then it is reported only if a file of the same name is on this machine, or if the name looks like a misspelt input"
         why "the job runs in a folder that has only its inputs: the file is not there"
         fix "add it to `transfer_input_files`" source TRANSFER;
     INPUT_PATH = Submit Warning "input-path"
-        finds "`data/train.csv` in the arguments or the wrapper, although the input is `train.csv` in the job's folder"
+        finds "`data/train.csv` in the arguments, the wrapper or a Python program, although the input is `train.csv` in the job's folder"
         why "inputs are put into the job's own folder, side by side: the path from here is not there"
         fix "write the name without its folder" source TRANSFER;
     HOME_PATH = Submit Note "home-path"
@@ -255,8 +271,8 @@ rules! {
         why "inputs are put side by side into the job's folder: one replaces the other"
         fix "rename one, bring the folders themselves, or set `preserve_relative_paths = true`" source TRANSFER;
     OUTPUT_NEVER_MADE = Submit Warning "output-never-made"
-        finds "a listed output that no program names"
-        why "a listed output that does not exist puts the job on hold when it is done"
+        finds "a listed output or checkpoint that no program names"
+        why "a listed output that does not exist puts the job on hold when it is done, and a listed checkpoint when it saves"
         fix "list the files that the program writes, with their names in the job's folder" source TRANSFER;
     FOLDER_NOT_SENT = Submit Warning "folder-not-sent"
         finds "a folder of results, and no `transfer_output_files`"
@@ -330,6 +346,10 @@ rules! {
         finds "commands that only new versions know"
         why "older access points refuse the file"
         fix "leave out this command" source DAGMAN versions "before HTCondor 25";
+    REJECTED_DAG = Dag Error "rejected-dag"
+        finds "REJECT, with which DAGMan marks a file that it wrote although it could not read all of the DAG"
+        why "DAGMan exits before it runs a node"
+        fix "correct the DAG that this file was written from, or remove the line if this file is whole" source DAGMAN;
     INCLUDE_DEPTH = Dag Error "include-depth"
         finds "files that include each other"
         why "condor_submit_dag refuses it"
@@ -386,16 +406,16 @@ rules! {
         finds "`--no-requeue`, and `scontrol requeue`"
         why "Slurm refuses to requeue the job"
         fix "remove `--no-requeue`" source SBATCH;
-    SRUN_CPUS = Sbatch Warning "srun-cpus"
+    SRUN_CPUS = Sbatch Note "srun-cpus"
         finds "`--cpus-per-task` that `srun` does not take over"
         why "each task gets one core: threads that decode images share it, and training is many times slower"
-        fix "run `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before `srun`" source SRUN versions "Slurm 22.05 and later";
+        fix "run `export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before `srun`" source SRUN versions "Slurm 22.05 and 23.02";
     NO_MASTER_ADDR = Sbatch Warning "no-master-addr"
         finds "several processes without an address where they meet, or on several nodes with `localhost` or `--standalone`"
         why "each process waits for MASTER_ADDR and MASTER_PORT, or trains alone"
         fix "add `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`" source TORCH;
     RANK_TOO_EARLY = Sbatch Warning "rank-too-early"
-        finds "a rank that the batch shell replaces: `srun … --node_rank $SLURM_NODEID`, or `$SLURM_PROCID`, `$SLURM_LOCALID`"
+        finds "a rank that the batch shell replaces: `srun … --node_rank $SLURM_NODEID`, or `$SLURM_PROCID`, `$SLURM_LOCALID`; `export RANK=$SLURM_PROCID`"
         why "the batch shell replaces the variable before srun starts the tasks: all of them get rank 0"
         fix "let each task's own shell replace it: `srun bash -c '… $SLURM_PROCID …'`" source SRUN;
     LAUNCHER_PER_TASK = Sbatch Warning "launcher-per-task"
@@ -454,6 +474,10 @@ rules! {
         finds "an option that became a command of its own"
         why "the program above runs without these options, and the exit code says that a command does not exist"
         fix "end the line above with ` \\`; neither a comment nor an empty line may be between the lines" source SHELL;
+    SPACED_ASSIGNMENT = Script Warning "spaced-assignment"
+        finds "`NAME = value`, with spaces around the `=`"
+        why "the shell looks for a program of this name, and the variable stays as it was"
+        fix "write `NAME=value`" source SHELL;
     EXIT_CODE_LOST = Script Note "exit-code-lost"
         finds "a command or a pipe after the program hides its exit code"
         why "the job counts as successful although the program failed"

@@ -43,24 +43,24 @@ pub use error::Error;
 pub use export::{ExportOptions, ExportReport, export};
 pub use facts::{
     BadInput, BadInputs, Doubt, OUTSIDE, OtherFiles, Outside, Pattern, PatternError, PatternFault,
-    Remedy, RunError, TwoReadings, Values, WayToRead, split_of,
+    PythonCommand, Remedy, RunError, TwoReadings, Values, WayToRead, split_of,
 };
 pub use gular_codec::tiff::Pages;
 pub use layout::{
-    Card, FieldColumns, JoinedTables, Labels, Layout, LayoutError, StoredSplit, TableColumns,
-    TableOptions, Unlabelled, Unread, datasets, parse_datasets,
+    Card, FieldColumns, JoinedTables, Labels, Layout, LayoutError, TableColumns, TableOptions,
+    Unlabelled, Unread, datasets, parse_datasets,
 };
 pub use packing::{
     MergeOptions, MergeReport, PackOptions, PackReport, Progress, Resampling, SplitReport, merge,
-    pack,
+    pack, pack_preview,
 };
 pub use plan::{
-    Align, BandNames, CheckImages, Fit, FractionsBy, Group, MaskClass, MaskColours, PackOrder,
-    PayloadOptions, Plan, PlanBuilder, PlanError, PlanOptions, PlanShard, RawOptions,
-    ReencodeOptions, StoredDepth, TileOptions, parse_plan_line,
+    Align, BandNames, CheckImages, Fit, FractionsBy, FrameOptions, Group, MaskClass, MaskColours,
+    PackOrder, PayloadOptions, Plan, PlanBuilder, PlanError, PlanOptions, PlanShard, RawOptions,
+    ReencodeOptions, StoredDepth, TileOptions, has_parquet_images, parse_plan_line,
 };
 pub use shards::{FEW_FILES, PART_NAME, Part, SKIPPED_NAME, STATE_DIR, ShardError};
 pub use source::{
     ArchiveLimit, ArchiveLimits, Classes, DatasetFault, FieldFiles, Inputs, LabelColumn,
-    OnBadInput, PixelColumns, PixelFiles, SourceError, has_datasets,
+    OnBadInput, PixelColumns, PixelFiles, SourceError, has_datasets, separator_of,
 };

@@ -94,7 +94,7 @@ fn the_axes_of_a_tiff_are_its_own() {
     // The same type and shape, but the format of one does not say which axis is which.
     put(&source, "2.npy", &array(Dtype::I16, &[16, 20, 2], &[0; 1280]));
     let told = refuse(arrays(&[]));
-    let expected = "1 is I16 [16, 20, 2] yxc, such as `1.tif`; 1 of another type or shape, such as `2.npy`: I16 [16, 20, 2]";
+    let expected = "1 is i16 [16, 20, 2] yxc, such as `1.tif`; 1 of another type or shape, such as `2.npy`: i16 [16, 20, 2]";
     assert!(told.contains(expected), "{told}");
 }
 

@@ -46,7 +46,7 @@ const ATTRIBUTES: &str = "2\n\
 const KITTI: &str = "Car 0.00 0 -1.58 1.00 2.00 5.00 7.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 53] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 57] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -294,6 +294,58 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 53] = [
             ("bottle/test/broken/000.png", Test, Some("broken")),
             ("bottle/train/good/000.png", Train, Some("good")),
         ],
+    ),
+    (
+        "breakhis",
+        &[
+            ("histology_slides/breast/benign/SOB/adenosis/S_14-1/40X/a.png", ""),
+            ("histology_slides/breast/malignant/SOB/ductal/S_14-2/100X/b.png", ""),
+        ],
+        &[
+            ("histology_slides/breast/benign/SOB/adenosis/S_14-1/40X/a.png", Train, Some("benign")),
+            (
+                "histology_slides/breast/malignant/SOB/ductal/S_14-2/100X/b.png",
+                Train,
+                Some("malignant"),
+            ),
+        ],
+    ),
+    (
+        "idc",
+        &[
+            ("10253/0/a_class0.png", ""),
+            ("10253/1/a_class1.png", ""),
+            ("10254/0/b_class0.png", ""),
+            ("IDC_regular_ps50_idx5/10253/0/a_class0.png", ""),
+        ],
+        &[
+            ("10253/0/a_class0.png", Train, Some("0")),
+            ("10253/1/a_class1.png", Train, Some("1")),
+            ("10254/0/b_class0.png", Train, Some("0")),
+        ],
+    ),
+    (
+        "div2k",
+        &[
+            ("DIV2K_train_HR/0001.png", ""),
+            ("DIV2K_train_LR_bicubic/X2/0001x2.png", ""),
+            ("DIV2K_valid_HR/0801.png", ""),
+            ("DIV2K_valid_LR_bicubic/X2/0801x2.png", ""),
+        ],
+        &[
+            ("DIV2K_train_LR_bicubic/X2/0001x2.png", Train, None),
+            ("DIV2K_valid_LR_bicubic/X2/0801x2.png", Val, None),
+        ],
+    ),
+    (
+        "lol",
+        &[
+            ("our485/low/2.png", ""),
+            ("our485/high/2.png", ""),
+            ("eval15/low/1.png", ""),
+            ("eval15/high/1.png", ""),
+        ],
+        &[("eval15/low/1.png", Test, None), ("our485/low/2.png", Train, None)],
     ),
     (
         "dog-breed",

@@ -42,7 +42,11 @@ fn planted_duplicates_are_all_found_and_leaks_named_first() {
     run(source.path(), &out, PlanOptions::default(), 2).unwrap();
     let list = dir.path().join("list.csv");
     for memory_bytes in [1 << 20, 100] {
-        let options = DuplicateOptions { memory_bytes, list: Some(list.clone()) };
+        let options = DuplicateOptions {
+            memory_bytes,
+            list: Some(list.clone()),
+            ..DuplicateOptions::default()
+        };
         let found = found(&[&out], &options);
         assert_eq!((found.compared, found.pictures, found.samples), (45, 3, 7));
         assert_eq!(found.across_splits(), 2);

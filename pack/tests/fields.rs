@@ -223,6 +223,7 @@ fn arrays_and_files_of_any_kind_go_beside_the_image() {
         group: None,
         separator: None,
         fields: gular_pack::FieldColumns::All,
+        ..TableOptions::default()
     });
     let fields = vec![field("depth", &depths, ""), field("note", &notes, "")];
     let plan = PlanOptions { fields, labels, ..small_shards() };
@@ -244,7 +245,7 @@ fn arrays_and_files_of_any_kind_go_beside_the_image() {
     let out = dir.path().join("skip");
     assert_eq!(run(&images, &out, skip, 2).unwrap().skipped, 2);
     let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
-    assert!(skipped.contains("F32 of shape [3, 2]") && skipped.contains("not UTF-8 at byte 3"));
+    assert!(skipped.contains("f32 of shape [3, 2]") && skipped.contains("not UTF-8 at byte 3"));
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn arrays_of_one_type_and_shape_become_pixels() {
 
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 4], &plain[..48]));
     let mixed = run(&source, &dir.path().join("mixed"), plan.clone(), 2).unwrap_err().to_string();
-    let expected = "the arrays differ: 2 are U16 [2, 3, 5], such as `a/1.npy`; 1 of another type or shape, such as `b/1.npy`: U16 [2, 3, 4]";
+    let expected = "the arrays differ: 2 are u16 [2, 3, 5], such as `a/1.npy`; 1 of another type or shape, such as `b/1.npy`: u16 [2, 3, 4]";
     assert_eq!(mixed, expected);
     put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain[..58]));
     let short = run(&source, &dir.path().join("short"), plan, 2).unwrap_err().to_string();

@@ -38,6 +38,16 @@ fn captions_are_a_field_and_labels_are_classes() {
 }
 
 #[test]
+fn one_split_in_two_spellings_is_a_field() {
+    let images = ["1.jpg", "2.jpg"];
+    let table = |of: [&str; 2]| format!("file_name,subset\n1.jpg,{}\n2.jpg,{}\n", of[0], of[1]);
+    let fields = |of| packed(&images, &[("metadata.csv", &table(of))]).unwrap().1;
+    assert_eq!(fields(["train", "Train"]), ["image", "subset"]);
+    assert_eq!(fields(["train", "other"]), ["image", "subset"]);
+    assert_eq!(fields(["train", "Test"]), ["image"]);
+}
+
+#[test]
 fn each_split_may_have_a_table_of_its_own() {
     let table = |name: &str| format!("file_name,text,n\n{name}.jpg,a thing,3\n");
     for around in ["", "data/"] {

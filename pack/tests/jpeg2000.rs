@@ -48,14 +48,49 @@ fn numbers_and_places_are_those_of_the_file() {
 }
 
 #[test]
-fn only_tiff_is_cut_into_tiles() {
+fn tiles_are_parts_of_the_whole_scene() {
     let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("in");
-    fs::create_dir(&source).unwrap();
-    fs::copy(file("tiled.jp2"), source.join("a.jp2")).unwrap();
-    let tile = Some(TileOptions { size: 32, overlap: 0, min_valid: 0.0, block: None });
-    let error = run(&source, &dir.path().join("out"), PlanOptions { tile, ..arrays() }, 1);
-    assert!(error.unwrap_err().to_string().contains("`a.jp2` is not a TIFF"));
+    let whole = |name: &str| {
+        let one = dir.path().join(format!("only-{name}"));
+        fs::create_dir(&one).unwrap();
+        fs::copy(file(&format!("{name}.jp2")), one.join("a.jp2")).unwrap();
+        let out = dir.path().join(format!("{name}-out"));
+        run(&one, &out, arrays(), 1).unwrap();
+        samples(&out).1["a.jp2"].1.clone()
+    };
+    let tile = Some(TileOptions { size: 16, overlap: 4, min_valid: 0.0, block: None });
+    let plan = PlanOptions { tile, ..arrays() };
+    for (name, (height, width), bands, n) in
+        [("tiled", (90, 70), 1, 8 * 6), ("gml", (13, 11), 3, 1)]
+    {
+        let source = dir.path().join(format!("{name}-alone"));
+        fs::create_dir(&source).unwrap();
+        fs::copy(file(&format!("{name}.jp2")), source.join("s.jp2")).unwrap();
+        let out = dir.path().join(format!("{name}-tiles"));
+        run(&source, &out, plan.clone(), 3).unwrap();
+        let (_, found) = samples(&out);
+        assert_eq!(found.len(), n, "{name}");
+        let scene = whole(name);
+        for (key, (_, values)) in found {
+            let (row, column) = key.rsplit_once("/r").unwrap().1.split_once("_c").unwrap();
+            let [top, left] = [row, column].map(|n| n.parse::<usize>().unwrap());
+            for y in 0..16 {
+                for x in 0..16 * bands {
+                    let [tile, part] = [
+                        (y * 16 * bands + x) * 2,
+                        ((top + y) * width * bands + left * bands + x) * 2,
+                    ];
+                    let is_inside = top + y < height && left * bands + x < width * bands;
+                    let expected = if is_inside { &scene[0][part..part + 2] } else { &[0, 0] };
+                    assert_eq!(&values[0][tile..tile + 2], expected, "{key} {x} {y}");
+                }
+            }
+            let at = |value: &[u8], n: usize| f64::from_le_bytes(value.as_chunks().0[n]);
+            let corner = [at(&values[2], 0), at(&values[2], 3)];
+            let (x, y) = (10.0 * left as f64, 10.0 * top as f64);
+            assert_eq!(corner, [at(&scene[2], 0) + x, at(&scene[2], 3) - y]);
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
     Classes, Error, FieldColumns, LabelColumn, Labels, LayoutError, PackReport, PlanOptions,
-    ShardError, SourceError, StoredSplit, TableOptions, Unlabelled, pack,
+    ShardError, SourceError, TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.
@@ -326,7 +326,8 @@ fn a_column_of_splits_makes_splits() {
         [Split::Val, Split::Test, Split::Train, Split::Val, Split::Test, Split::Train]
     );
     let error = packed("t.csv", &text.replace("Valid", "half"), &split).unwrap_err().to_string();
-    assert!(error.contains("t.csv` line 2 cannot be read: `half` is not a split"), "{error}");
+    assert!(error.contains("`half` in column `part` of `"), "{error}");
+    assert!(error.contains("t.csv` line 2 is not a split"), "{error}");
 }
 
 #[test]
@@ -374,8 +375,9 @@ fn what_does_not_join_is_named() {
     let text = format!("{text}8.jpg,cat,val\n9.jpg,cat,val\n");
     let (report, _) = packed("t.csv", &text, &none).unwrap();
     assert_eq!(report.warnings, ["2 rows of the table match no image: `8.jpg`, `9.jpg`"]);
-    let expected = StoredSplit { column: "Split".to_owned(), is_text: true };
-    assert_eq!(report.stored_split, Some(expected));
+    let [doubt] = report.doubts.as_slice() else { panic!("{:?}", report.doubts) };
+    assert!(doubt.text.contains("column `Split` was stored as a field"), "{doubt}");
+    assert_eq!(doubt.readings[0].split_column.as_deref(), Some("Split"));
     let error = packed("t.dat", SIX, &none).unwrap_err();
     assert!(matches!(error, Error::Layout(LayoutError::NoTable { .. })), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();

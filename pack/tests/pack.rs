@@ -5,7 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
-use gular_pack::{FractionsBy, Labels, PackOptions, PackOrder, PlanOptions, pack};
+use gular_pack::{
+    FractionsBy, Labels, PackOptions, PackOrder, PlanOptions, TableOptions, Unlabelled, pack,
+    pack_preview,
+};
 
 #[test]
 fn every_image_arrives_under_its_key_with_its_label() {
@@ -171,4 +174,62 @@ fn a_tree_deeper_than_a_stack_is_walked() {
         let walk = || run(source.path(), out.path(), plan, 1).unwrap().samples;
         assert_eq!(small.spawn_scoped(scope, walk).unwrap().join().unwrap(), 1);
     });
+}
+
+#[test]
+fn a_preview_has_the_first_samples_of_each_class_and_split() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    let (whole, out) = (dir.path().join("whole"), dir.path().join("preview"));
+    run(source.path(), &whole, PlanOptions::default(), 2).unwrap();
+    let whole = Bundle::open(&whole, OpenOptions::default()).unwrap();
+    let keys = |bundle: &Bundle, split: Split| -> Vec<(Option<i32>, String)> {
+        let of = |i| {
+            let id = bundle.locate(split, i).unwrap();
+            let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
+            (label, bundle.key(id).unwrap().to_string())
+        };
+        (0..bundle.n_samples(split)).map(of).collect()
+    };
+    // One that cannot be packed is left out and listed.
+    let bad = keys(&whole, Split::Val)[0].1.clone();
+    fs::write(source.path().join(&bad), b"no image").unwrap();
+    let options = options(PlanOptions::default(), 2);
+    let stop = AtomicBool::new(false);
+    let report = pack_preview(source.path(), &out, &options, 9, &|_| {}, &stop).unwrap();
+    assert_eq!((report.samples, report.skipped), (17, 1));
+    assert_eq!(report.splits[&Split::Train].samples, 9);
+    let preview = Bundle::open(&out, OpenOptions::default()).unwrap();
+    assert_eq!(preview.manifest().classes, whole.manifest().classes);
+    for split in [Split::Train, Split::Val] {
+        let mut found = [0; 3];
+        let mut expected = keys(&whole, split);
+        expected.retain(|(label, key)| {
+            let of_class = &mut found[label.unwrap() as usize];
+            *of_class += 1;
+            *of_class <= 3 && *key != bad
+        });
+        assert_eq!(keys(&preview, split), expected, "{split}");
+    }
+}
+
+#[test]
+fn a_preview_has_samples_without_a_label() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["train/1.jpg", "train/2.jpg", "train/5.jpg", "test/3.jpg", "test/4.jpg"] {
+        put(source.path(), name, &jpeg(1));
+    }
+    put(source.path(), "t.csv", b"file,kind\n1.jpg,a\n2.jpg,b\n5.jpg,b\n");
+    let files = vec![source.path().join("t.csv")];
+    let plan = PlanOptions {
+        images: vec!["{split}/{key}.{ext}".parse().unwrap()],
+        labels: Labels::Table(TableOptions { files, ..TableOptions::default() }),
+        unlabelled: Unlabelled::Keep,
+        ..PlanOptions::default()
+    };
+    let (out, stop) = (dir.path().join("preview"), AtomicBool::new(false));
+    let options = options(plan, 1);
+    let report = pack_preview(source.path(), &out, &options, 2, &|_| {}, &stop).unwrap();
+    assert_eq!(report.splits[&Split::Train].samples, 2);
+    assert_eq!(report.splits[&Split::Test].samples, 1);
 }

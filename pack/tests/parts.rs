@@ -107,6 +107,7 @@ fn tables_of_labels_and_fields_are_the_same_in_every_part() {
         group: None,
         separator: Some("|".into()),
         fields: gular_pack::FieldColumns::All,
+        ..TableOptions::default()
     });
     let unlabelled = gular_pack::Unlabelled::Skip;
     check(source.path(), 3, &PlanOptions { labels, unlabelled, ..skip(small_shards()) });

@@ -84,6 +84,53 @@ fn files_that_are_not_where_their_image_is_are_refused() {
 }
 
 #[test]
+fn what_each_file_says_is_a_field_of_its_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |geo: Geo| {
+        let out = Cursor::new(Vec::new());
+        let mut writer =
+            GeoTiffWriter::new(out, (4, 6), 1, Number::U8, geo, Packing::None).unwrap();
+        writer.push(&[2; 24]).unwrap();
+        writer.finish().unwrap().into_inner()
+    };
+    let rpc: Vec<f64> = (0..92).map(f64::from).collect();
+    let said = Geo { scales: vec![[0.5, -3.0]], rpc, ..Geo::default() };
+    let warped = Geo { gcps: vec![[1.0, 2.0, 10.0, 50.0, 0.0]], ..Geo::default() };
+    put(dir.path(), "in/a.tif", &file(said));
+    put(dir.path(), "in/b.tif", &file(warped));
+    put(dir.path(), "in/c.tif", &file(Geo::default()));
+    let tile = TileOptions { size: 4, overlap: 0, min_valid: 0.0, block: None };
+    let out = dir.path().join("out");
+    run(&dir.path().join("in"), &out, PlanOptions { tile: Some(tile), ..arrays() }, 1).unwrap();
+    let (bundle, samples) = samples(&out);
+    let fields: Vec<_> = bundle.manifest().fields.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(fields, ["image", "image_scale", "image_offset", "image_gcps", "image_rpc"]);
+    let numbers = |key: &str, at: usize| -> Vec<f64> {
+        let value = &samples[&format!("{key}.tif/r000002_c000000")].1[at];
+        let skipped = if fields[at] == "image_gcps" { 128 } else { 0 };
+        value[skipped..].as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect()
+    };
+    let of = |key: &str| [numbers(key, 1), numbers(key, 2), numbers(key, 3)];
+    assert_eq!(of("a"), [vec![0.5], vec![-3.0], vec![]]);
+    // The second tile begins two rows further down.
+    assert_eq!(of("b"), [vec![1.0], vec![0.0], vec![1.0, 0.0, 10.0, 50.0, 0.0]]);
+    assert_eq!(of("c"), [vec![1.0], vec![0.0], vec![]]);
+    assert_eq!(numbers("a", 4)[..5], [0.0, 1.0, 0.0, 3.0, 4.0]);
+    assert_eq!(numbers("a", 4).len(), 92);
+    assert!(numbers("c", 4).iter().all(|n| n.is_nan()));
+    // Of files beside images it is said.
+    let plan =
+        PlanOptions { fields: vec![field("height", &dir.path().join("beside"), "")], ..arrays() };
+    std::fs::create_dir(dir.path().join("beside")).unwrap();
+    std::fs::copy(dir.path().join("in/a.tif"), dir.path().join("beside/a.tif")).unwrap();
+    std::fs::remove_file(dir.path().join("in/b.tif")).unwrap();
+    std::fs::remove_file(dir.path().join("in/c.tif")).unwrap();
+    let report = run(&dir.path().join("in"), &dir.path().join("out2"), plan, 1).unwrap();
+    let text = "files of `height` have a scale or an offset, which the bundle does not record";
+    assert!(report.doubts[0].text.starts_with(text), "{:?}", report.doubts);
+}
+
+#[test]
 fn files_without_a_place_go_with_any_image() {
     let dir = tempfile::tempdir().unwrap();
     let (images, _) = pairs(dir.path());

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Cursor};
 use std::sync::atomic::AtomicBool;
 
+use crate::fields::field;
 use crate::support::{Samples, files, put, run, samples, small_shards};
 use gular_bundle::{Dtype, FieldName, MadeValue, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
@@ -20,6 +21,7 @@ pub(crate) fn geo(x: f64) -> Geo {
         crs: Some("EPSG:32632".into()),
         nodata: Some(-9.0),
         bands: vec!["B04".into(), "B08".into()],
+        ..Geo::default()
     }
 }
 
@@ -305,7 +307,7 @@ fn whole_files_keep_their_numbers_and_what_they_say() {
     assert_eq!(doubles(&values[2]), [2.0, 10.0, 0.0, 9000.0, 0.0, -10.0]);
     put(&source, "3.tif", &scene((30, 21), 25, geo(3.0)));
     let mixed = run(&source, &dir.path().join("mixed"), arrays(), 2).unwrap_err().to_string();
-    assert!(mixed.contains("3 are I16 [20, 30, 2], such as `0.tif`; 1 of another"), "{mixed}");
+    assert!(mixed.contains("3 are i16 [20, 30, 2], such as `0.tif`; 1 of another"), "{mixed}");
 }
 
 #[test]
@@ -537,7 +539,7 @@ fn tiles_that_make_no_sense_are_refused() {
     check(tile, Inputs::Images, "in TIFF");
     let numbers = [npy_header(Dtype::U8, &[20, 30, 2]).as_slice(), &[0; 1200]].concat();
     put(dir.path(), "s/b.npy", &numbers);
-    check(tile, Inputs::Arrays, "`b.npy` is not a TIFF");
+    check(tile, Inputs::Arrays, "`b.npy` is not TIFF, JPEG 2000 or PNG");
 }
 
 #[test]
@@ -629,4 +631,78 @@ fn tiles_beside_whole_arrays_stay_in_one_split_when_they_are_derived_again() {
     }
     let train = splits.values().filter(|split| **split == Split::Train).count();
     assert!(splits.len() == 6 && (1..6).contains(&train), "{splits:?}");
+}
+
+#[test]
+fn scenes_in_an_archive_and_masks_of_other_formats_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, mut tar) = (dir.path().join("in"), tar::Builder::new(Vec::new()));
+    let classes: Vec<u8> = (0..40 * 30).map(|i| (i % 7) as u8).collect();
+    let forms = [
+        ("png", gular_codec::encode_png(&classes, 40, 30).unwrap()),
+        ("npy", [npy_header(Dtype::U8, &[30, 40]), classes.clone()].concat()),
+        ("tif", {
+            let (out, geo) = (Cursor::new(Vec::new()), Geo::default());
+            let mut writer =
+                GeoTiffWriter::new(out, (40, 30), 1, Number::U8, geo, Packing::None).unwrap();
+            writer.push(&classes).unwrap();
+            writer.finish().unwrap().into_inner()
+        }),
+    ];
+    let image = scene((40, 30), 40, geo(0.0));
+    put(&folder, "a.tif", &image);
+    let mut header = tar::Header::new_gnu();
+    header.set_size(image.len() as u64);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, "a.tif", image.as_slice()).unwrap();
+    std::fs::write(dir.path().join("in.tar"), tar.into_inner().unwrap()).unwrap();
+    let mut all = Vec::new();
+    for (extension, mask) in &forms {
+        put(dir.path(), &format!("{extension}/a.{extension}"), mask);
+        for source in [&folder, &dir.path().join("in.tar")] {
+            let files = dir.path().join(extension);
+            // A second mask is a field on the image's pixels.
+            let fields = vec![field("mask", &files, ""), field("zones", &files, "")];
+            let out = dir.path().join(format!("out{}", all.len()));
+            let tile = Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None });
+            run(source, &out, PlanOptions { fields, tile, ..arrays() }, 2).unwrap();
+            all.push(samples(&out).1);
+        }
+    }
+    assert_eq!(all[0].len(), 3 * 2);
+    // The second tile of the second row ends at the edges.
+    let values = &all[0]["a.tif/r000014_c000024"].1;
+    let expected: Vec<u8> =
+        (0..16).flat_map(|y| classes[(14 + y) * 40 + 24..][..16].to_vec()).collect();
+    assert_eq!([&values[1], &values[2]], [&expected; 2]);
+    assert!(all.iter().all(|other| *other == all[0]));
+}
+
+#[test]
+fn png_scenes_that_a_pattern_names_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("in");
+    let colours: Vec<u8> = (0..40 * 30 * 3).map(|i| (i % 251) as u8).collect();
+    let grey: Vec<u8> = (0..40 * 30).map(|i| (i % 251) as u8).collect();
+    put(&source, "colour/a.png", &gular_codec::encode_png(&colours, 40, 30).unwrap());
+    put(&source, "grey/a.png", &gular_codec::encode_png(&grey, 40, 30).unwrap());
+    let tile = Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None });
+    for (name, pixels, bands) in [("colour", &colours, 3), ("grey", &grey, 1)] {
+        let images = vec![format!("{name}/{{key}}.png").parse().unwrap()];
+        let out = dir.path().join(name);
+        let unmatched = gular_pack::Unlabelled::Skip;
+        let plan = PlanOptions { images, tile, unlabelled: unmatched, ..arrays() };
+        run(&source, &out, plan.clone(), 2).unwrap();
+        let found = samples(&out).1;
+        let row = |y: usize| &pixels[(y * 40 + 24) * bands..][..16 * bands];
+        let expected: Vec<u8> = (14..30).flat_map(|y| row(y).to_vec()).collect();
+        assert_eq!(found.len(), 6, "{name}");
+        assert_eq!(found[&format!("{name}/a.png/r000014_c000024")].1[0], expected, "{name}");
+        // Whole, too.
+        let out = dir.path().join(format!("{name}-whole"));
+        run(&source, &out, PlanOptions { tile: None, ..plan }, 2).unwrap();
+        assert_eq!(samples(&out).1[&format!("{name}/a.png")].1[0], *pixels);
+    }
+    // Without a pattern, they are not arrays.
+    assert!(run(&source, &dir.path().join("none"), arrays(), 1).is_err());
 }

@@ -156,7 +156,7 @@ fn files_that_do_not_fit_together_are_named() {
         ..Geo::default()
     };
     check(&change("b_B3.tif", tiff((4, 4), shifted.clone(), |_, _| 1)), expected);
-    let other = Geo { nodata: None, transform: None, crs: None, bands: Vec::new() };
+    let other = Geo::default();
     let expected = "its band `B3` has no nodata, and its band `B2` has the nodata 0";
     check(&change("b_B3.tif", tiff((4, 4), other, |_, _| 1)), expected);
     check(&change("b_B3.tif", b"II*\0".to_vec()), "of its file `b_B3.tif`");
@@ -169,6 +169,31 @@ fn files_that_do_not_fit_together_are_named() {
         writer.finish().unwrap().into_inner()
     };
     check(&change("b_B3.tif", eight), "its band `B3` has numbers of type U8");
+}
+
+#[test]
+fn bands_have_the_scale_and_the_name_of_their_own_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, scale: f64| {
+        let (bands, scales) = (vec![format!("surface {name}")], vec![[scale, -0.5]]);
+        tiff((2, 2), Geo { bands, scales, ..Geo::default() }, |_, _| 7)
+    };
+    for (date, name, scale) in
+        [("2020", "B1", 0.25), ("2020", "B2", 0.5), ("2021", "B1", 0.25), ("2021", "B2", 0.5)]
+    {
+        put(dir.path(), &format!("a/{date}_{name}.tif"), &file(name, scale));
+    }
+    let plan = || by("{key}/{date}_{band}.tif");
+    let (report, fields, found) = packed(dir.path(), plan()).unwrap();
+    assert_eq!(report.bands, ["B1", "B2"]);
+    let names: Vec<_> = fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["image", "image_scale", "image_offset", "image_dates"]);
+    let of = |n: &[f64]| n.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    assert_eq!(found[0].1[1..3], [of(&[0.25, 0.5]), of(&[-0.5, -0.5])]);
+    put(dir.path(), "a/2021_B2.tif", &file("B2", 0.125));
+    let Err(Error::Run(RunError::BadInputs(bad))) = packed(dir.path(), plan()) else { panic!() };
+    let expected = "its file `a/2021_B2.tif` has another scale than at the first date";
+    assert_eq!(bad.named[0].reason, expected);
 }
 
 #[test]
@@ -262,6 +287,7 @@ fn tables_masks_and_splits_are_of_the_sample() {
         group: None,
         separator: None,
         fields: FieldColumns::Named(Vec::new()),
+        ..TableOptions::default()
     });
     let plan = PlanOptions { fields, labels, ..by("{split}/{*}/{key}_{band}.tif") };
     let (report, fields, found) = packed(&source, plan).unwrap();
@@ -283,7 +309,7 @@ fn a_few_arrays_of_another_size_are_named_or_left_out() {
     let plan = || PlanOptions { images: Vec::new(), ..by("{key}") };
     let error = packed(dir.path(), plan()).unwrap_err();
     assert!(matches!(error, Error::Plan(PlanError::MixedArrays { only_size: true, .. })));
-    let expected = "the arrays differ: 3 are U16 [4, 4, 1], such as `1.tif`; 2 of another type or shape, such as `0.tif`: U16 [3, 4, 1]";
+    let expected = "the arrays differ: 3 are u16 [4, 4, 1], such as `1.tif`; 2 of another type or shape, such as `0.tif`: u16 [3, 4, 1]";
     assert_eq!(error.to_string(), expected);
     let skips = PlanOptions { on_error: OnBadInput::Skip, ..plan() };
     let (report, fields, _) = packed(dir.path(), skips).unwrap();
@@ -292,7 +318,7 @@ fn a_few_arrays_of_another_size_are_named_or_left_out() {
 }
 
 #[test]
-fn bands_in_jpeg_2000_are_joined_and_not_cut() {
+fn bands_in_jpeg_2000_are_joined_and_cut() {
     let dir = tempfile::tempdir().unwrap();
     let jp2 = include_bytes!("data/tiled.jp2");
     for band in ["B02", "B03"] {
@@ -309,9 +335,13 @@ fn bands_in_jpeg_2000_are_joined_and_not_cut() {
     let twice: Vec<u8> =
         one[0].1[0].chunks(bytes).flat_map(|number| [number, number].concat()).collect();
     assert_eq!(two[0].1[0], twice);
-    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None };
-    let error = packed(dir.path(), PlanOptions { tile: Some(tile), ..both }).unwrap_err();
-    assert!(error.to_string().contains("only TIFF can be cut into tiles"), "{error}");
+    let tile = Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None });
+    let (_, _, tiles) = packed(dir.path(), PlanOptions { tile, ..both }).unwrap();
+    assert_eq!((tiles.len(), tiles[1].0.as_str()), (6 * 5, "T32/r000000_c000016"));
+    let row = |y: usize| y * shape[1] as usize * 2 * bytes + 16 * 2 * bytes;
+    let expected: Vec<u8> =
+        (0..16).flat_map(|y| twice[row(y)..][..16 * 2 * bytes].to_vec()).collect();
+    assert_eq!(tiles[1].1[0], expected);
 }
 
 #[test]

@@ -34,6 +34,7 @@ from .errors import (
     RankError,
     RankWarning,
     RepeatedEpochWarning,
+    ReplacedProcessWarning,
     SampleError,
     StateError,
     TransferError,
@@ -41,6 +42,7 @@ from .errors import (
 )
 from .loader import DataLoader, Sample, merge_states
 from .mix import Mix
+from .notebook import Picture, View, show, view
 from .sampler import ElasticSampler
 from .samples import read_samples
 from .transforms import CenterCrop, PadCrop, RandomCrop, Resize, Whole
@@ -65,11 +67,13 @@ __all__ = [
     "Mix",
     "OptionError",
     "PadCrop",
+    "Picture",
     "QuarterTurns",
     "RandomCrop",
     "RankError",
     "RankWarning",
     "RepeatedEpochWarning",
+    "ReplacedProcessWarning",
     "Resize",
     "Sample",
     "SampleError",
@@ -78,10 +82,13 @@ __all__ = [
     "TransferError",
     "UnmovedFieldWarning",
     "VerticalFlip",
+    "View",
     "Whole",
     "__version__",
     "merge_states",
     "read_samples",
+    "show",
+    "view",
 ]
 
 # Threads that still run then are not to ask for Python's lock.

@@ -1,12 +1,13 @@
 """The user's function of each sample, called beside the loader's threads: by processes, or by
 threads of Python.
 
-Each of these serves one channel (``python/src/function_channels.rs``): a socket that brings the names of arrays
-and takes those of results, and memory that both ends see, in which the arrays are.
+Each of these serves one channel (``python/src/function_channels.rs``): a socket that brings the places of arrays
+and takes those of results, and two memories that both ends see, in which the arrays are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -24,14 +25,16 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import types
+import warnings
 import weakref
 from multiprocessing import spawn
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import _gular
-from .errors import Error, OptionError
+from .errors import Error, FunctionError, OptionError, ReplacedProcessWarning
 
 #: Values in shared memory begin at a multiple of this.
 _ALIGN = 64
@@ -53,9 +56,6 @@ _NAMES = {name: short for short, name in _DTYPES.items()}
 
 #: The most characters of an exception, and of where it happened.
 _LONGEST = 1 << 16
-
-#: What a sample has besides its fields.
-_ABOUT = ("label", "key", "index", "epoch")
 
 #: Whether this process serves a loader of another one.
 _serving = False
@@ -90,57 +90,135 @@ class Workers:
                 'draw from its argument `rng`, give the transform itself as `each`, or leave `each_in` out',
             )
         setup = _setup(function) if self.where == "processes" else b""
-        self.channels = _gular.Channels(workers, collected)
+        self.channels = _gular.Channels(workers, collected, self.where == "processes")
+        #: By channel.
         self._processes: List[subprocess.Popen[bytes]] = []
-        weakref.finalize(self, _end, self._processes)
+        #: Those that are gone, with the samples that they had begun.
+        self._gone: List[_Gone] = []
+        weakref.finalize(self, _end, os.getpid(), self.channels, self._processes)
         ends = self.channels.ends()
         #: How many there are.
         self.n = len(ends)
+        ends.reverse()
         try:
             while ends:
-                connection, memory = ends.pop()
+                end = ends.pop()
                 if self.where == "threads":
                     # Transforms have generators of their own.
                     own = copy.deepcopy(called) if isinstance(called, _Adapted) else called
-                    work = _Server(socket.socket(fileno=connection), memory, own, False, collected).serve
+                    connection, *memories = end
+                    work = _Server(socket.socket(fileno=connection), memories, own, False, collected).serve
                     threading.Thread(target=work, name=f"gular-each-{len(ends)}", daemon=True).start()
                     continue
-                try:
-                    os.pwrite(memory, setup, 0)
-                    self._processes.append(_started(connection, memory, len(setup), collected))
-                finally:
-                    os.close(connection)
-                    os.close(memory)
+                self._processes.append(_started(end, setup, collected))
         except BaseException:
             for end in ends:
                 for file in end:
                     os.close(file)
             raise
+        if self.where == "processes":
+            work = functools.partial(_replace, self.channels, self._processes, self._gone, setup, collected)
+            threading.Thread(target=work, name="gular-each-watch", daemon=True).start()
 
-    def ended(self) -> Optional[str]:
-        """How the first process that is gone has ended."""
-        codes = [code for code in (process.poll() for process in self._processes) if code is not None]
-        if not codes:
-            return None
-        if codes[0] < 0:
-            name = signal.Signals(-codes[0]).name
-            return f"it was ended by {name}" + (", as Linux does where memory is short" if name == "SIGKILL" else "")
-        return f"it ended with the exit code {codes[0]}"
+    def hint(self, error: FunctionError) -> Optional[str]:
+        """What to do about an error of a process that is gone, if it is one."""
+        said = (gone.hint for gone in reversed(self._gone) if gone.reason in error.what)
+        return next(said, None)
+
+    @property
+    def replaced(self) -> int:
+        """How many processes were replaced, as they were gone."""
+        return self.channels.n_replaced()
 
 
-def _started(connection: int, memory: int, setup: int, collected: bool) -> "subprocess.Popen[bytes]":
+class _Gone(NamedTuple):
+    """A process that is gone."""
+
+    #: The sample that it had begun.
+    key: Optional[str]
+    reason: str
+    hint: str
+
+
+#: Signals of compiled code that fails.
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
+
+_LESS_MEMORY = "give the loader fewer `workers`, or the job more memory"
+
+
+def _how(code: Optional[int], key: Optional[str]) -> _Gone:
+    """How a process ended, and what can be done."""
+    again = "make the loader again, with `load_state_dict` to go on"
+    if code is None:
+        return _Gone(key, "the process that called it closed its connection", again)
+    if code >= 0:
+        return _Gone(key, f"the process that called it ended with the exit code {code}", f"do not end the process in `each`; {again}")
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    if -code == signal.SIGKILL:
+        return _Gone(key, f"the process that called it was ended by {name}, as Linux does where memory is short", _LESS_MEMORY)
+    reason = f"the process that called it was ended by {name}"
+    if -code in _CRASHES:
+        return _Gone(key, reason, "compiled code that `each` calls has crashed: call the function with this sample alone to see where")
+    return _Gone(key, reason, again)
+
+
+def _replace(
+    channels: _gular.Channels, processes: "List[subprocess.Popen[bytes]]", found: List[_Gone], setup: bytes, collected: bool
+) -> None:
+    """Starts a process in place of each one that is gone, until the loader ends."""
+    while (one := channels.gone()) is not None:
+        number, key = one
+        try:
+            code: Optional[int] = processes[number].wait(5)
+        except subprocess.TimeoutExpired:
+            processes[number].kill()
+            code = None
+        gone = _how(code, key)
+        found.append(gone)
+        ends = channels.replace(gone.reason)
+        if ends is None:
+            continue
+        try:
+            processes[number] = _started(ends, setup, collected)
+        except Exception:
+            # The end of its connection is noticed, and this one ends as that one did.
+            continue
+        sample = "" if key is None else f" while it had sample {key!r}"
+        # Where warnings are errors, nobody would get it from this thread.
+        with contextlib.suppress(Warning):
+            warnings.warn(f"`each`: {gone.reason}{sample}; another one continues", ReplacedProcessWarning, stacklevel=1)
+
+
+def _started(ends: Tuple[int, int, int], setup: bytes, collected: bool) -> "subprocess.Popen[bytes]":
+    """A process for a channel, whose ends are its own then."""
+    try:
+        os.pwrite(ends[1], setup, 0)
+        return _process(ends, len(setup), collected)
+    finally:
+        for file in ends:
+            os.close(file)
+
+
+def _process(ends: Tuple[int, int, int], setup: int, collected: bool) -> "subprocess.Popen[bytes]":
     if not sys.executable:
         raise OptionError("option `each`: this program does not know which Python started it", 'give `each_in="threads"`')
     code = f"import sys; sys.path[:] = {list(map(str, sys.path))!r}; from gular.each import main; main()"
-    arguments = [connection, memory, setup, int(collected), os.getpid()]
+    arguments = [*ends, setup, int(collected), os.getpid()]
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     command = [sys.executable, *flags, "-c", code, *map(str, arguments)]
     # One per core: libraries are not to start threads for all cores in each.
     alone = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    return subprocess.Popen(command, pass_fds=(connection, memory), stdin=subprocess.DEVNULL, env={**os.environ, **alone})
+    return subprocess.Popen(command, pass_fds=ends, stdin=subprocess.DEVNULL, env={**os.environ, **alone})
 
 
-def _end(processes: "List[subprocess.Popen[bytes]]") -> None:
+def _end(pid: int, channels: _gular.Channels, processes: "List[subprocess.Popen[bytes]]") -> None:
+    if os.getpid() != pid:
+        # They are those of the process that forked this one.
+        return
+    channels.end()
     for process in processes:
         process.kill()
     for process in processes:
@@ -174,24 +252,28 @@ def main() -> None:
     _serving = True
     # The process that uses the samples ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    number, memory, setup, collected, parent = map(int, sys.argv[1:6])
+    number, *memories, setup, collected, parent = map(int, sys.argv[1:7])
     connection = socket.socket(fileno=number)
+    # A process that the function starts must not keep the connection open when this one is gone.
+    for file in (number, *memories):
+        os.set_inheritable(file, False)
+    os.register_at_fork(after_in_child=connection.close)
     threading.Thread(target=_watch, args=(connection, parent), daemon=True).start()
     try:
-        prepared, pickled = pickle.loads(os.pread(memory, setup, 0))
+        prepared, pickled = pickle.loads(os.pread(memories[0], setup, 0))
         if prepared:
             spawn.prepare(prepared)
         function = pickle.loads(pickled)
         called = _called(function)
     except Error as error:
-        _send(connection, {"error": str(error)})
+        _tell(connection, {"error": str(error)})
         return
     except BaseException as error:
-        _send(connection, {"error": f"it cannot be loaded in another process: {_told(error)}"})
+        _tell(connection, {"error": f"it cannot be loaded in another process: {_told(error)}"})
         return
     for module, name, value in (("cv2", "setNumThreads", 0), ("torch", "set_num_threads", 1)):
         getattr(sys.modules.get(module), name, lambda _: None)(value)
-    server = _Server(connection, memory, called, True, bool(collected))
+    server = _Server(connection, memories, called, True, bool(collected))
     server.generators = [] if isinstance(called, _Adapted) else _generators(function)
     server.serve()
     # Threads and handlers of the user's modules have nothing to do here any more.
@@ -212,65 +294,91 @@ class _Server:
     """Calls a function with the samples of one channel."""
 
     def __init__(
-        self, connection: socket.socket, memory: int, called: Callable[..., Any], is_alone: bool, collected: bool
+        self, connection: socket.socket, memories: Sequence[int], called: Callable[..., Any], is_alone: bool, collected: bool
     ) -> None:
         import numpy
 
         self._connection, self._called = connection, called
-        self._memory = _Memory(memory)
+        self._memories = [_Memory(memory) for memory in memories]
         #: Whether the generators of this process are those of one sample at a time.
         self._is_alone = is_alone
         self._collected = collected
         #: What draws numbers in the function, besides its argument.
         self.generators: List[Any] = []
+        #: The fields for which the transform was prepared.
+        self._checked: Optional[Tuple[Any, ...]] = None
         self._bits = numpy.random.Philox(0)
         self._random = numpy.random.Generator(self._bits)
         #: That of a generator that has given nothing.
         self._state = self._bits.state
+        self._key = self._state["state"]["key"]
 
     def serve(self) -> None:
-        with self._connection, self._memory:
-            _send(self._connection, {"ready": True})
-            while (given := _received(self._connection)) is not None:
+        with self._connection:
+            _tell(self._connection, {})
+            inbox = _Inbox(self._connection)
+            while (group := inbox.next()) is not None:
+                since = time.perf_counter_ns()
+                answers = list(self._answers(group))
+                took = time.perf_counter_ns() - since
                 try:
-                    answer = self._made(given)
-                except BaseException as error:
-                    answer = {"error": _told(error)}
-                try:
-                    _send(self._connection, answer)
+                    inbox.send(b"".join([took.to_bytes(8, sys.byteorder), *answers]))
                 except OSError:
                     # The loader is gone.
-                    return
+                    break
+        for memory in self._memories:
+            memory.close()
 
-    def _made(self, given: Dict[str, Any]) -> Dict[str, Any]:
-        self._seed(given["random"])
-        sample = {value["name"]: self._memory.value(value) for value in given["values"]}
-        for name in _ABOUT:
-            if given[name] is not None:
-                sample[name] = given[name]
-        if isinstance(self._called, _Adapted):
-            self._called.check(given["values"])
+    def _answers(self, group: bytes) -> Iterator[bytes]:
+        which, n, end = _GROUP.unpack_from(group)
+        memory = self._memories[which]
+        memory.begin(end)
+        at = _GROUP.size
+        for sample in range(n):
+            number, epoch, first, second, has_label, label, values_len, key_len = _GIVEN.unpack_from(group, at)
+            values_at = at + _GIVEN.size
+            at = values_at + values_len + key_len
+            memory.count(sample + 1)
+            try:
+                key, values = group[at - key_len : at].decode(), memory.values(group[values_at : values_at + values_len])
+                given = _Given(number, epoch, (first, second), label if has_label else None, key, values)
+                yield self._made(memory, given)
+            except BaseException as error:
+                # Names of files may have bytes that are not text.
+                text = _told(error).encode(errors="backslashreplace")
+                yield _MADE.pack(True, False, 0, 0, 0, len(text)) + text
+
+    def _made(self, memory: "_Memory", given: "_Given") -> bytes:
+        self._seed(given.random)
+        sample = given.values.sample()
+        if given.label is not None:
+            sample["label"] = given.label
+        sample["key"], sample["index"], sample["epoch"] = given.key, given.number, given.epoch
+        if isinstance(self._called, _Adapted) and self._checked != given.values.kinds:
+            self._called.check(given.values.entries)
+            self._checked = given.values.kinds
         returned = self._called(dict(sample), self._random)
         if self._collected:
-            at, length = self._memory.packed(returned, given["end"])
-            return {"label": given["label"], "values": [], "at": at, "len": length}
+            at, length = memory.packed(returned)
+            return _MADE.pack(False, given.label is not None, given.label or 0, at, length, 2) + b"[]"
         result = _merged(sample, returned)
-        extra = set(result) - set(sample)
-        if extra:
+        if result.keys() != sample.keys():
+            extra = set(result) - set(sample)
             raise _Refused(
                 f"it returned `{min(extra)}`, which batches do not have: give the fields of the sample, or `collate` to put samples together yourself"
             )
-        changed = next((name for name in ("key", "index", "epoch") if result[name] != given[name]), None)
-        if changed is not None:
+        if result["key"] != given.key or result["index"] != given.number or result["epoch"] != given.epoch:
+            changed = next(name for name in ("key", "index", "epoch") if result[name] != sample[name])
             raise _Refused(f"it returned another `{changed}`, which says which sample this is")
-        label = None if given["label"] is None else _label(result["label"])
-        return {"label": label, **self._memory.written(given, sample, result)}
+        label = 0 if given.label is None else _label(result["label"])
+        text, end = memory.written(given.values, sample, result)
+        return _MADE.pack(False, given.label is not None, label, 0, end, len(text)) + text
 
-    def _seed(self, words: List[int]) -> None:
+    def _seed(self, words: Tuple[int, int]) -> None:
         """Makes all random numbers those of the sample."""
         import numpy
 
-        self._state["state"]["key"][:] = words
+        self._key[:] = words
         self._bits.state = self._state
         if isinstance(self._called, _Adapted):
             self._called.seed(words[0], self._random)
@@ -282,6 +390,29 @@ class _Server:
         numpy.random.seed(words[0] & 0xFFFFFFFF)
         if "torch" in sys.modules:
             sys.modules["torch"].default_generator.manual_seed(words[0] >> 1)
+
+
+#: A group of samples: the number of their memory, how many they are, and where their values end.
+_GROUP = struct.Struct("=IIQ")
+
+#: A sample: its index and epoch, random bits, whether it has a label, the label, and the lengths of its
+#: values as JSON and of its key, which follow.
+_GIVEN = struct.Struct("=QQQQQqQQ")
+
+#: A result: whether there is none, whether it has a label, the label, where its memory is, and the
+#: length of its values as JSON, or of why there is none, which follow.
+_MADE = struct.Struct("=QQqQQQ")
+
+
+class _Given(NamedTuple):
+    """A sample as it is given."""
+
+    number: int
+    epoch: int
+    random: Tuple[int, int]
+    label: Optional[int]
+    key: str
+    values: "_Values"
 
 
 class _Refused(Exception):
@@ -323,30 +454,77 @@ def _merged(sample: Dict[str, Any], returned: Any) -> Dict[str, Any]:
     raise _Refused(f"it returned a {type(returned).__name__}, expected the sample, a dictionary, or its new picture")
 
 
+class _Values:
+    """The fields of a sample in memory. Samples of the same sizes, at the same place, share them."""
+
+    def __init__(self, memory: "_Memory", text: bytes) -> None:
+        #: Name, type, shape and place of each.
+        self.entries: List[Dict[str, Any]] = json.loads(text)
+        #: What a transform has to know of them.
+        self.kinds = tuple((entry["name"], entry["dtype"], entry["picture"], entry["on_image"]) for entry in self.entries)
+        self._memory = memory
+        self._arrays = [(entry["name"], memory.array(entry)) for entry in self.entries]
+        self._unchanged: Optional[bytes] = None
+
+    def unchanged(self) -> bytes:
+        """The answer where they are left as they are."""
+        if self._unchanged is None:
+            made = [_made(entry, entry["dtype"], entry["shape"], False, entry["at"], entry["len"]) for entry in self.entries]
+            self._unchanged = json.dumps(made).encode()
+        return self._unchanged
+
+    def sample(self) -> Dict[str, Any]:
+        """Arrays on the memory, and the bytes of fields that have any number of them."""
+        # A function may change the shape of its own.
+        return {name: self._memory.stored(array) if array.__class__ is tuple else array.view() for name, array in self._arrays}
+
+
+def _made(field: Dict[str, Any], dtype: Optional[str], shape: Sequence[int], planes: bool, at: int, length: int) -> Dict[str, Any]:
+    return {"name": field["name"], "dtype": dtype, "shape": list(shape), "planes": planes, "at": at, "len": length}
+
+
 class _Memory:
-    """The memory that both ends see. It only grows."""
+    """A memory that both ends see. It only grows."""
+
+    #: The most fields of different places that are remembered.
+    _MOST = 256
 
     def __init__(self, file: int) -> None:
         import numpy
 
         self._file = file
-        self._map: Optional[mmap.mmap] = None
+        self._map: Any = b""
         self._size = 0
+        #: All of it as bytes.
+        self._whole: Any = None
+        #: Where the next result may be written that does not fit where its sample was.
+        self._end = 0
+        self._known: Dict[bytes, _Values] = {}
+        self._texts: Dict[Any, bytes] = {}
         #: Types, which are found faster than their names, as NumPy and the loader have them.
         self._types = {short: numpy.dtype(name) for short, name in _DTYPES.items()}
         self._names = {dtype: short for short, dtype in self._types.items()}
 
-    def __enter__(self) -> "_Memory":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
+    def close(self) -> None:
         # The map goes with the last array on it.
-        self._map = None
+        self._known.clear()
+        self._map = self._whole = None
         os.close(self._file)
 
-    def _mapped(self, end: int) -> mmap.mmap:
+    def begin(self, end: int) -> None:
+        """Begins a group, whose values end at ``end``."""
+        self._mapped(end)
+        self._end = end
+
+    def count(self, n: int) -> None:
+        """Tells how many samples of the group were begun, also if this process does not survive."""
+        _COUNT.pack_into(self._map, 0, n)
+
+    def _mapped(self, end: int) -> Any:
         """The memory, of ``end`` bytes or more."""
-        if self._map is None or self._size < end:
+        import numpy
+
+        if self._size < end:
             self._size = os.fstat(self._file).st_size
             if self._size < end:
                 # Rarely more than once.
@@ -354,57 +532,83 @@ class _Memory:
                 os.ftruncate(self._file, self._size)
             # Arrays keep the one before.
             self._map = mmap.mmap(self._file, self._size)
+            self._whole = numpy.frombuffer(self._map, "uint8")
+            self._known.clear()
         return self._map
 
-    def value(self, value: Dict[str, Any]) -> Any:
-        """An array on the memory, or the bytes of a field that has any number of them."""
+    def values(self, text: bytes) -> _Values:
+        values = self._known.get(text)
+        if values is None:
+            if len(self._known) >= self._MOST:
+                self._known.clear()
+            values = self._known[text] = _Values(self, text)
+        return values
+
+    def array(self, entry: Dict[str, Any]) -> Any:
+        """An array on the memory; for bytes, where they are."""
         import numpy
 
-        at, length = value["at"], value["len"]
-        mapped = self._mapped(at + max(length, 1))
-        if value["dtype"] is None:
-            return _read_bytes(mapped[at : at + length])
-        dtype = self._types[value["dtype"]]
-        return numpy.frombuffer(mapped, dtype, length // dtype.itemsize, at).reshape(value["shape"])
+        at, length = entry["at"], entry["len"]
+        if entry["dtype"] is None:
+            return at, length
+        dtype = self._types[entry["dtype"]]
+        return numpy.frombuffer(self._map, dtype, length // dtype.itemsize, at).reshape(entry["shape"])
 
-    def written(self, given: Dict[str, Any], sample: Dict[str, Any], result: Dict[str, Any]) -> Dict[str, Any]:
-        """Where the fields of ``result`` are, behind those of ``sample``, which it may still show."""
+    def stored(self, place: Tuple[int, int]) -> Any:
+        at, length = place
+        return _read_bytes(self._map[at : at + length])
+
+    def written(self, values: _Values, sample: Dict[str, Any], result: Dict[str, Any]) -> Tuple[bytes, int]:
+        """Where the fields of ``result`` are: in place of those of ``sample`` where that has room and
+        nothing of the result is still there, or behind them."""
         import numpy
 
+        if all(result[entry["name"]] is sample[entry["name"]] for entry in values.entries):
+            # Changed in place, or not at all.
+            return values.unchanged(), self._end
         _check_boxes(result)
-        entries: List[Dict[str, Any]] = []
-        copied: List[Tuple[Dict[str, Any], Any]] = []
-        end = given["end"]
-        for field in given["values"]:
+        made: List[Tuple[Dict[str, Any], Any, Optional[str], Any, bool, int]] = []
+        for field in values.entries:
             name = field["name"]
             value = result[name]
             if field["dtype"] is None:
                 value = _written_bytes(name, value)
-                entry = {"dtype": None, "shape": (), "planes": False, "len": len(value)}
+                made.append((field, value, None, (), False, len(value)))
             else:
-                was = sample[name]
-                value, planes = _array(name, value, was, field["picture"])
-                entry = {"dtype": self._names[value.dtype], "shape": value.shape, "planes": planes, "len": value.nbytes}
-            entry["name"] = name
-            entries.append(entry)
-            if field["dtype"] is not None and value is was:
-                # Changed in place, or not at all.
-                entry["at"] = field["at"]
-                continue
-            entry["at"] = end
-            end = _aligned(end + entry["len"])
-            copied.append((entry, value))
+                value, planes = _array(name, value, sample[name], field["picture"])
+                made.append((field, value, self._names[value.dtype], value.shape, planes, value.nbytes))
+        whole = self._whole
+        in_place = not any(
+            field["dtype"] is not None and value is not sample[field["name"]] and numpy.may_share_memory(value, whole) for field, value, *_ in made
+        )
+        end, entries, copied = self._end, [], []
+        for field, value, dtype, shape, planes, length in made:
+            if dtype is not None and value is sample[field["name"]]:
+                at = field["at"]
+            else:
+                if in_place and length <= field["len"]:
+                    at = field["at"]
+                else:
+                    at, end = end, _aligned(end + length)
+                copied.append((at, length, dtype, value))
+            entries.append((dtype, shape, planes, at, length))
         mapped = self._mapped(max(end, 1))
-        for entry, value in copied:
-            place = entry["at"]
-            if entry["dtype"] is None:
-                mapped[place : place + entry["len"]] = value
+        for at, length, dtype, value in copied:
+            if dtype is None:
+                mapped[at : at + length] = value
             else:
-                to = numpy.frombuffer(mapped, value.dtype, value.size, place).reshape(value.shape)
-                numpy.copyto(to, value)
-        return {"values": entries, "at": 0, "len": end}
+                numpy.copyto(numpy.frombuffer(mapped, value.dtype, value.size, at).reshape(value.shape), value)
+        self._end = end
+        key = (values.kinds, tuple(entries))
+        text = self._texts.get(key)
+        if text is None:
+            if len(self._texts) >= self._MOST:
+                self._texts.clear()
+            text = json.dumps([_made(field, *entry) for field, entry in zip(values.entries, entries)]).encode()
+            self._texts[key] = text
+        return text, end
 
-    def packed(self, result: Any, start: int) -> Tuple[int, int]:
+    def packed(self, result: Any) -> Tuple[int, int]:
         """Writes any ``result``: the memory of its arrays and tensors as it is, and the rest pickled."""
         parts: List[pickle.PickleBuffer] = []
         file = io.BytesIO()
@@ -415,11 +619,17 @@ class _Memory:
         for view in views:
             places.append((at, view.nbytes))
             at = _aligned(at + view.nbytes)
+        start = self._end
         mapped = self._mapped(start + at)
         struct.pack_into(f"=Q{2 * len(views)}Q", mapped, start, len(views), *(n for place in places for n in place))
         for (place, length), view in zip(places, views):
             mapped[start + place : start + place + length] = view
+        self._end = start + at
         return start, at
+
+
+#: How many samples of a group were begun, at the start of its memory.
+_COUNT = struct.Struct("=Q")
 
 
 def _aligned(at: int) -> int:
@@ -799,26 +1009,48 @@ def _as_array(picture: Any) -> Any:
     return numpy.asarray(picture)
 
 
-def _send(connection: socket.socket, answer: Dict[str, Any]) -> None:
-    text = json.dumps(answer).encode()
-    connection.sendall(struct.pack("=I", len(text)) + text)
+def _tell(connection: socket.socket, answer: Dict[str, Any]) -> None:
+    _send(connection, json.dumps(answer).encode())
 
 
-def _received(connection: socket.socket) -> Optional[Dict[str, Any]]:
-    """What the loader asks next; ``None`` at the end."""
-    head = _read(connection, 4)
-    text = head and _read(connection, struct.unpack("=I", head)[0])
-    return json.loads(text) if text else None
+def _send(connection: socket.socket, message: bytes) -> None:
+    connection.sendall(len(message).to_bytes(4, sys.byteorder) + message)
 
 
-def _read(connection: socket.socket, length: int) -> Optional[bytes]:
-    read = bytearray()
-    while len(read) < length:
-        try:
-            more = connection.recv(length - len(read))
-        except OSError:
-            return None
-        if not more:
-            return None
-        read += more
-    return bytes(read)
+class _Inbox:
+    """What the loader asks. It may ask the next thing before it has the answer to the one before."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._read = b""
+
+    def send(self, message: bytes) -> None:
+        """Answers, and reads what the loader asks meanwhile: it may not read before it has asked."""
+        left = memoryview(len(message).to_bytes(4, sys.byteorder) + message)
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN | select.POLLOUT)
+        while left:
+            try:
+                left = left[self._connection.send(left, socket.MSG_DONTWAIT) :]
+                continue
+            except BlockingIOError:
+                ready = poll.poll()
+            if any(event & ~select.POLLOUT for _, event in ready):
+                more = self._connection.recv(1 << 16)
+                if not more:
+                    raise ConnectionResetError
+                self._read += more
+
+    def next(self) -> Optional[bytes]:
+        """The next message; ``None`` at the end."""
+        while len(self._read) < 4 or len(self._read) < 4 + int.from_bytes(self._read[:4], sys.byteorder):
+            try:
+                more = self._connection.recv(1 << 16)
+            except OSError:
+                return None
+            if not more:
+                return None
+            self._read += more
+        end = 4 + int.from_bytes(self._read[:4], sys.byteorder)
+        message, self._read = self._read[4:end], self._read[end:]
+        return message

@@ -74,6 +74,10 @@ class RepeatedEpochWarning(UserWarning):
     """A training epoch was begun that this process has begun before, with the same random numbers."""
 
 
+class ReplacedProcessWarning(UserWarning):
+    """A process that calls ``each`` was ended, and another one was started in its place."""
+
+
 class UnmovedFieldWarning(UserWarning):
     """A field that may tell places on the image is not cropped and mirrored with it."""
 

@@ -17,12 +17,14 @@ from .device import Copies
 from .each import Workers, unpacked
 from .errors import EmptyBatchWarning, Error, FunctionError, OptionError, RankError, RepeatedEpochWarning, UnmovedFieldWarning
 from .settings import Transform, epoch_number, listed, plain, refuse_unknown, selected, settings, state_of
+from .trainers import Untold, check_accumulation
 from .waiting import Lines, made
 
 
 _RESUME = (
     "to resume, call `load_state_dict` with the `state_dict` that was saved, instead of accelerate's `skip_first_batches`; "
-    "Hugging Face's Trainer then needs `ignore_data_skip=True`"
+    "Hugging Face's Trainer then needs `ignore_data_skip=True`. Ray's `prepare_data_loader` and `accelerator.prepare` are not "
+    "needed: the loader finds its rank"
 )
 
 #: What frameworks ask of PyTorch's loader, and what serves instead.
@@ -320,6 +322,7 @@ class DataLoader:
         self._turns = (0, 1)
         #: A state that was loaded, and is not continued yet.
         self._pending: Optional[str] = None
+        self._untold = Untold()
         #: The seat for which empty batches were warned of.
         self._warned: Optional[ranks.Seat] = None
         self._epoch = 0
@@ -351,6 +354,8 @@ class DataLoader:
         """
         seat = ranks.begun(self._own, stacklevel=2)
         self._warn_of_empty_batches(seat)
+        if self._arguments[1]["split"] == "train":
+            check_accumulation(self._loader.n_steps(seat.world_size))
         if self._pending is not None:
             # Again, as what this rank is may not have been known when it was loaded.
             self._loader.restore(self._pending, seat)
@@ -370,6 +375,9 @@ class DataLoader:
 
     def _batches(self, iteration: int, seat: ranks.Seat) -> Iterator[Any]:
         try:
+            untold = self._untold.state(self)
+            if untold is not None:
+                self._go_to(untold, seat)
             if self._copies is None:
                 yield from map(self._shaped, self._taken(iteration, seat))
                 return
@@ -388,6 +396,13 @@ class DataLoader:
             if iteration == self._iterations and os.getpid() == self._pid:
                 self._loader.leave()
 
+    def _go_to(self, state: Mapping[str, Any], seat: ranks.Seat) -> None:
+        """Begins what ``state`` leaves of its epoch in place of the epoch that was begun."""
+        epoch, over = self._loader.restore(json.dumps(state_of(state), default=plain), seat)
+        epoch += over
+        self._epoch = epoch + 1
+        self._loader.begin(epoch, seat, self._turns)
+
     def _taken(self, iteration: int, seat: ranks.Seat) -> Iterator[Dict[str, Any]]:
         lines = Lines(self._arguments[1]["progress"])
         while not self._is_over(iteration):
@@ -396,10 +411,10 @@ class DataLoader:
             try:
                 fields = self._loader.next()
             except FunctionError as error:
-                ended = self._workers and self._workers.ended()
-                if ended is None:
+                hint = None if self._workers is None else self._workers.hint(error)
+                if hint is None:
                     raise
-                raise FunctionError(f"{error.what}: {ended}", "make the loader again, with `load_state_dict` to go on", error.key) from None
+                raise FunctionError(error.what, hint, error.key) from None
             if fields is None:
                 return
             if isinstance(fields, str):
@@ -508,13 +523,14 @@ class DataLoader:
 
     def stats(self) -> Dict[str, Any]:
         """Sums since the loader was made: batches, samples, seconds in each phase, and which
-        side waits for the other (``bottleneck``); ``each_in`` is where ``each`` is called; ``waiting_for`` is the shard that is being
-        fetched and waited for now, ``fitted`` what was chosen by the bundle's pictures, and
-        ``repaired_blocks`` counts the blocks of each shard that were damaged in the node's cache
-        and fetched again."""
+        side waits for the other (``bottleneck``); ``each_in`` is where ``each`` is called, and ``each_replaced`` counts
+        its processes that were ended and replaced; ``waiting_for`` is the shard that is being fetched and waited for now, ``fitted`` what was chosen by the bundle's pictures, and
+        ``repaired_blocks`` counts, for each shard, the blocks and indexes that were damaged on this
+        machine and fetched again."""
         stats: Dict[str, Any] = json.loads(self._loader.stats())
         if self._workers is not None:
             stats["each_in"], stats["each_workers"] = self._workers.where, self._workers.n
+            stats["each_replaced"] = self._workers.replaced
         return stats
 
     @property

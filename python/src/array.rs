@@ -1,5 +1,7 @@
 //! A field of a batch that is lent: its memory is returned to the loader with the last reader.
 
+mod dlpack;
+
 use std::sync::Arc;
 
 use gular_runtime::{Batch, Dtype, Values};
@@ -8,7 +10,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use zerocopy::IntoBytes as _;
 
-use crate::dlpack;
 use crate::process_local::ProcessLocal;
 
 /// Numbers in memory, and the owner of that memory.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_runtime::{
-    Bundle, BundleOptions, CodecError, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx,
+    Access, Bundle, BundleOptions, CodecError, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx,
     LoaderError, OrientationPolicy, SampleId, Split, Watch, bit_depth, has_splits, open_bundle,
 };
 use pyo3::exceptions::PyIndexError;
@@ -129,8 +129,9 @@ impl Dataset {
             if orientation { OrientationPolicy::Apply } else { OrientationPolicy::Ignore };
         let (is_mask, decoding) =
             (field == "mask", DecodeOptions { orientation, ..DecodeOptions::default() });
+        let access = Access { token_files, ..Access::default() };
         let options =
-            BundleOptions { splits: vec![split], cache, token_files, ..BundleOptions::default() };
+            BundleOptions { splits: vec![split], cache, access, ..BundleOptions::default() };
         let bundle = open_bundle(&source, &options, &Env::process(), watch)?.bundle;
         has_splits(bundle.manifest(), &[split])?;
         let at = bundle.manifest().field(&field)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gular_runtime::{
-    Bundle, BundleOptions, Digest, Env, Error, FieldIdx, Index, LoaderError, NotBrought,
+    Access, Bundle, BundleOptions, Digest, Env, Error, FieldIdx, Index, LoaderError, NotBrought,
     OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Size,
 };
 use pyo3::prelude::*;
@@ -116,7 +116,8 @@ impl Files {
         let settings: Settings = parse_options::parse(py, settings)?;
         let Settings { source, digest, cache, token_files } = settings;
         let open = OpenOptions { digest, ..OpenOptions::default() };
-        let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };
+        let access = Access { token_files, ..Access::default() };
+        let options = BundleOptions { open, cache, access, ..BundleOptions::default() };
         let stream = done(py, &Waits::default(), {
             let (source, options) = (source.clone(), options.clone());
             move |watch| streams::alone(&source, options, &Env::process(), watch)

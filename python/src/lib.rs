@@ -5,15 +5,12 @@
 //! has one name and one check.
 
 mod array;
-mod augment;
 mod dataset;
-mod dlpack;
 mod error;
 mod exit;
 mod files;
 mod function_channels;
 mod loader;
-mod loader_settings;
 mod parse_options;
 mod process_local;
 mod selection;

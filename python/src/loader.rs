@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gular_runtime::order::{EpochOrder, LoaderState, OrderKind, OrderSpec, Tally};
 use gular_runtime::{
-    Bundle, Env, Error, LoaderOptions, Mix, Phase, Predicate, Ranks, Turns, Watch, has_splits,
-    open_bundle,
+    Bundle, Env, Error, LoaderOptions, LoaderPlan, LoaderSettings, Mix, Phase, Predicate, Ranks,
+    Turns, Watch, has_splits, open_bundle,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -17,7 +17,6 @@ use crate::array::{Array, Part, parts};
 use crate::error::{named, raise, raise_in_training, raise_of_bytes};
 use crate::exit::detached;
 use crate::function_channels::Channels;
-use crate::loader_settings::Settings;
 use crate::parse_options;
 use crate::process_local::ProcessLocal;
 use crate::selection::{Asked, Keys, Unmet};
@@ -47,13 +46,14 @@ impl Loader {
         asks: bool,
         channels: Option<&Channels>,
     ) -> PyResult<Making> {
-        let settings: Settings = parse_options::parse(py, settings)?;
+        let settings: LoaderSettings = parse_options::parse(py, settings)?;
         let each = channels.map(Channels::each);
         let (permuted, unchosen) = (settings.permuted(), settings.unchosen());
         let source = settings.source.clone();
         Ok(Making::start(move |watch, events| {
             let only = asks.then(|| asking(events));
-            let Prepared { bundle, mut options, waits, asked } = settings.open(only, watch)?;
+            let Prepared { bundle, mut options, waits, asked } =
+                Prepared::open(settings, only, watch)?;
             options.each = each;
             let n_samples = bundle.n_samples(options.split);
             let options = options.fitted(&bundle, unchosen, watch.cancel)?;
@@ -237,18 +237,22 @@ struct Prepared {
     asked: Asked,
 }
 
-impl Settings {
+impl Prepared {
     /// Opens the bundle.
     ///
     /// # Errors
     /// [`gular_runtime::TransferError::NoSplit`], and those of [`open_bundle`].
-    fn open(mut self, only: Option<Predicate>, watch: Watch<'_>) -> Result<Prepared, Error> {
+    fn open(
+        mut settings: LoaderSettings,
+        only: Option<Predicate>,
+        watch: Watch<'_>,
+    ) -> Result<Self, Error> {
         let env = Env::process();
-        let (source, options) = (self.source.clone(), self.bundle()?);
+        let (source, options) = (settings.source.clone(), settings.bundle()?);
         let found = streams::shared(&source, &options)?;
         let (bundle, waits) = match found {
             Some(stream) => (stream.bundle, stream.waits),
-            None if self.is_streamed() => {
+            None if settings.is_streamed() => {
                 let stream = streams::open(&source, options, &env, watch)?;
                 (stream.bundle, stream.waits)
             }
@@ -257,11 +261,11 @@ impl Settings {
                 (Arc::new(opened.bundle), Waits::default())
             }
         };
-        has_splits(bundle.manifest(), &[self.split])?;
-        let asked = self.asked(only.is_some());
+        has_splits(bundle.manifest(), &[settings.split])?;
+        let asked = Asked::of(&mut settings, only.is_some());
         let only = only.or_else(|| asked.keys.as_ref().map(Keys::predicate));
-        let options = self.loader(&env, only)?;
-        Ok(Prepared { bundle, options, waits, asked })
+        let options = settings.loader(&env, only)?;
+        Ok(Self { bundle, options, waits, asked })
     }
 }
 
@@ -276,11 +280,12 @@ fn finished(unmet: Option<Unmet>, make: impl FnOnce() -> Loader + Send + 'static
 /// Begins to count the steps of an epoch of such a loader, which is not made.
 #[pyfunction]
 pub(crate) fn n_steps(py: Python<'_>, settings: &str, asks: bool) -> PyResult<Making> {
-    let settings: Settings = parse_options::parse(py, settings)?;
+    let settings: LoaderSettings = parse_options::parse(py, settings)?;
     Ok(Making::start(move |watch, events: &Sender<Event<Finish>>| {
         let only = asks.then(|| asking(events));
-        let Prepared { bundle, options, asked, .. } = settings.open(only, watch)?;
-        let n_steps = gular_runtime::Loader::n_steps_of(&bundle, &options)?;
+        let Prepared { bundle, options, asked, .. } = Prepared::open(settings, only, watch)?;
+        let plan = LoaderPlan::new(Arc::clone(&bundle), options.clone())?;
+        let n_steps = plan.n_steps();
         // With `drop_last` there may be samples that do not make a step.
         let n_at_least = n_steps.max(u64::from(options.order.drop_last));
         let unmet = asked.unmet(n_at_least, bundle.n_samples(options.split));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gular_runtime::{Predicate, Split};
+use gular_runtime::{LoaderSettings, Predicate, Split};
 use pyo3::prelude::*;
 
 use crate::error::named;
@@ -36,6 +36,19 @@ pub(crate) enum Unmet {
 }
 
 impl Asked {
+    /// Returns the request in `settings`, whose keys are taken; `selects` says whether the user has
+    /// given a function.
+    pub(crate) fn of(settings: &mut LoaderSettings, selects: bool) -> Self {
+        let by = [
+            ("keys", settings.only.is_some()),
+            ("select", selects),
+            ("never", settings.never.is_some()),
+            ("fold", settings.fold.is_some()),
+        ];
+        let by = by.into_iter().find_map(|(option, is_given)| is_given.then_some(option));
+        Self { split: settings.split, by, keys: settings.only.take().map(Keys::new) }
+    }
+
     /// Returns what is missing, after all samples were examined and `n` of `of` are left.
     pub(crate) fn unmet(&self, n: u64, of: u64) -> Option<Unmet> {
         let split = self.split;

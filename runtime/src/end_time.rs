@@ -25,6 +25,9 @@ pub struct EndTime {
     pub at: SystemTime,
     /// The source of this time.
     pub source: &'static str,
+    /// Whether a program that stops before this time with the code of a checkpoint is started again
+    /// at once, as by HTCondor, and not after another wait in the queue.
+    pub restarts: bool,
 }
 
 impl EndTime {
@@ -70,7 +73,7 @@ fn slurm(env: &Env, now: SystemTime, scontrol: &dyn Fn(&str) -> Option<String>) 
     if let Some(end) =
         env.get("SLURM_JOB_END_TIME").and_then(|text| at(text.trim().parse().ok()?))
     {
-        return Some(EndTime { at: end, source: "SLURM_JOB_END_TIME" });
+        return Some(EndTime { at: end, source: "SLURM_JOB_END_TIME", restarts: false });
     }
     // Limit and running time rather than `EndTime`, which is in the time zone of the machine.
     let shown = scontrol(job)?;
@@ -79,7 +82,7 @@ fn slurm(env: &Env, now: SystemTime, scontrol: &dyn Fn(&str) -> Option<String>) 
         value.and_then(slurm_duration)
     };
     let left = of("TimeLimit=")?.saturating_sub(of("RunTime=")?);
-    Some(EndTime { at: now.checked_add(left)?, source: "scontrol show job" })
+    Some(EndTime { at: now.checked_add(left)?, source: "scontrol show job", restarts: false })
 }
 
 /// `minutes:seconds`, `hours:minutes:seconds` or `days-hours:minutes:seconds`.
@@ -134,7 +137,7 @@ fn condor(env: &Env, now: SystemTime) -> [Option<EndTime>; 3] {
     let of_job = number(&job, "AllowedJobDuration").and_then(|n| after(born, n));
     let of_execution = number(&job, "AllowedExecuteDuration").and_then(|n| after(now, n));
     let of_glidein = number(&machine, "GLIDEIN_ToDie").and_then(at);
-    let end = |at: Option<SystemTime>, source| at.map(|at| EndTime { at, source });
+    let end = |at: Option<SystemTime>, source| at.map(|at| EndTime { at, source, restarts: true });
     [
         end(of_job, "AllowedJobDuration of the job ad"),
         end(of_execution, "AllowedExecuteDuration of the job ad"),

@@ -3,11 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use gular_order::StateError;
+
 use crate::checkpoint::CheckpointError;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaError;
 use crate::loader::LoaderError;
-use crate::order::StateError;
 use crate::rank::RankError;
 
 /// Any error of this crate.
@@ -134,6 +135,12 @@ impl Error {
 
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         gular_files::Error::new(action, path, source).into()
+    }
+}
+
+impl From<gular_augment::NoStatistics> for Error {
+    fn from(why: gular_augment::NoStatistics) -> Self {
+        Self::Option { option: "normalise", reason: why.0 }
     }
 }
 

@@ -9,7 +9,6 @@
 #[cfg(test)]
 extern crate self as gular_runtime;
 
-pub mod augment;
 pub mod checkpoint;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -22,17 +21,17 @@ mod fixtures;
 mod loader;
 mod main_error;
 pub mod metrics;
-pub mod order;
 mod rank;
 pub mod schedule;
 mod stop;
 #[cfg(feature = "torch")]
 pub mod torch;
 
-pub use augment::Transform;
 pub use deadline::Deadline;
 pub use end_time::EndTime;
 pub use error::Error;
+pub use gular_augment as augment;
+pub use gular_augment::{AxisOrder, Depth, Normalise, NormaliseBy, Numbers, Transform};
 pub use gular_bundle::{
     Axes, Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Error as BundleError, Field,
     FieldIdx, Index, NotBrought, OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues,
@@ -45,16 +44,17 @@ pub use gular_codec::{
 pub use gular_files::{Env, SharedMemory, Size, mask, mask_panic, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;
+pub use gular_order as order;
 #[cfg(feature = "net")]
 pub use gular_transfer::{
-    BundleOptions, Cache, Error as TransferError, Opened, Progress, TellWaiting, Watch, has_splits,
-    open_bundle,
+    Access, BundleOptions, Cache, Error as TransferError, Opened, Progress, TellWaiting, Watch,
+    has_splits, open_bundle,
 };
 pub use loader::{
-    Array, AxisOrder, Batch, Bottleneck, Delivered, Depth, Draw, Each, Element, Epoch, Fold,
-    GivenSample, GivenValue, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix, MixState,
-    Normalise, NormaliseBy, Numbers, OnBadSample, Phase, Predicate, ResultValue, SampleFacts,
-    SampleFunction, SampleResult, Select, Stats, Stream, Turns, Unchosen, UnknownLabels, Values,
+    Array, Batch, Bottleneck, Delivered, Draw, Each, Element, Epoch, Fold, GivenSample, GivenValue,
+    IGNORED_LABEL, Loader, LoaderError, LoaderOptions, LoaderPlan, LoaderSettings, Mix, MixState,
+    OnBadSample, Phase, Predicate, ResultValue, SampleFacts, SampleFunction, SampleLane,
+    SampleResult, Select, Stats, Stream, Turns, Unchosen, UnknownLabels, Untaken, Values,
 };
 pub use main_error::MainError;
 pub use rank::{RankError, RankSource, Ranks, available_cores};

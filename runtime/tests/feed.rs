@@ -10,23 +10,26 @@ use std::sync::Arc;
 use fixtures::{Recipe, make};
 use gular_runtime::augment::Blend;
 use gular_runtime::torch::{AxisOrder, Compute, Feed, FeedOptions, Numbers, Place};
-use gular_runtime::{Bundle, Error, Loader, LoaderOptions, Split, Transform};
+use gular_runtime::{Bundle, Error, Loader, LoaderOptions, LoaderPlan, Split, Transform};
 use tch::{Kind, Tensor};
 
 const SIDE: u32 = 24;
 
-fn loader(bundle: &Arc<Bundle>) -> Loader {
-    let options = LoaderOptions {
+fn options() -> LoaderOptions {
+    LoaderOptions {
         batch_size: 4,
         transform: Transform::train(SIDE),
         ..LoaderOptions::new(Split::Train)
-    };
-    Loader::new(Arc::clone(bundle), options).unwrap()
+    }
+}
+
+fn plan(bundle: &Arc<Bundle>) -> LoaderPlan {
+    LoaderPlan::new(Arc::clone(bundle), options()).unwrap()
 }
 
 fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: AxisOrder) -> Feed {
     let options = FeedOptions { numbers, layout, ..FeedOptions::default() };
-    Feed::new(loader(bundle), &Place::cpu(), options).unwrap()
+    Feed::new(plan(bundle), &Place::cpu(), options).unwrap()
 }
 
 /// Whether two tensors have the same bits.
@@ -38,12 +41,10 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
 fn soft_labels_are_those_of_the_loader() {
     let made = make(&Recipe::default());
     for blend in [None, Some(Blend::MixUp { alpha: 0.5 }), Some(Blend::CutMix { alpha: 1.0 })] {
-        let loader = || {
-            let options = LoaderOptions { blend, ..loader(&made.bundle).options().clone() };
-            Loader::new(Arc::clone(&made.bundle), options).unwrap()
-        };
-        let mut feed = Feed::new(loader(), &Place::cpu(), FeedOptions::default()).unwrap();
-        let mut plain = loader();
+        let options = LoaderOptions { blend, ..options() };
+        let plan = LoaderPlan::new(Arc::clone(&made.bundle), options.clone()).unwrap();
+        let mut feed = Feed::new(plan, &Place::cpu(), FeedOptions::default()).unwrap();
+        let mut plain = Loader::new(Arc::clone(&made.bundle), options).unwrap();
         for (batch, fed) in plain.epoch(1).zip(feed.epoch(1)) {
             let (batch, fed) = (batch.unwrap(), fed.unwrap());
             assert_eq!(fed.blended, batch.blended());
@@ -62,7 +63,7 @@ fn every_kind_and_layout_holds_the_numbers_of_the_loader() {
     let kinds = [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored];
     for numbers in kinds {
         for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
-            let mut plain = loader(bundle);
+            let mut plain = Loader::new(Arc::clone(bundle), options()).unwrap();
             let mut feed = feed(bundle, numbers, layout);
             let mut n = 0;
             for (batch, fed) in plain.epoch(1).zip(feed.epoch(1)) {
@@ -163,7 +164,7 @@ fn other_fields_are_tensors_too_and_texts_stay_bytes() {
         _ => "word ".repeat(i % 4).into_bytes(),
     };
     let made = fixtures::make_fields(image, &more, &value);
-    let loader = || {
+    let plan = || {
         let fields = ["text", "mask", "height"].map(str::to_owned).to_vec();
         let options = LoaderOptions {
             batch_size: 4,
@@ -172,12 +173,12 @@ fn other_fields_are_tensors_too_and_texts_stay_bytes() {
             fields,
             ..LoaderOptions::new(Split::Train)
         };
-        Loader::new(Arc::clone(&made.bundle), options).unwrap()
+        LoaderPlan::new(Arc::clone(&made.bundle), options).unwrap()
     };
     for numbers in [Numbers::F32, Numbers::Stored] {
         for layout in [AxisOrder::Contiguous, AxisOrder::ChannelsLast] {
             let options = FeedOptions { numbers, layout, ..FeedOptions::default() };
-            let mut feed = Feed::new(loader(), &Place::cpu(), options).unwrap();
+            let mut feed = Feed::new(plan(), &Place::cpu(), options).unwrap();
             let mut n = 0;
             for batch in feed.epoch(0) {
                 let batch = batch.unwrap();
@@ -238,7 +239,7 @@ fn nothing_ahead_is_refused() {
     let made = make(&Recipe::default());
     let bundle = &made.bundle;
     let options = FeedOptions { ahead: 0, ..FeedOptions::default() };
-    let error = Feed::new(loader(bundle), &Place::cpu(), options).unwrap_err();
+    let error = Feed::new(plan(bundle), &Place::cpu(), options).unwrap_err();
     assert!(matches!(error, Error::Option { option: "ahead", .. }), "{error}");
 }
 

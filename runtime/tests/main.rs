@@ -11,8 +11,6 @@ mod loader;
 mod metrics;
 mod mix;
 mod moved_fields;
-mod orders;
-mod pytorch_vectors;
 mod sample_function;
 mod sampling;
 mod slow_reads;

@@ -18,7 +18,7 @@ use gular_runtime::torch::{
     DataParallel, Feed, FeedOptions, Optimiser, Place, Sgd, TrainState, describe, set_step_rng,
     set_threads, weights,
 };
-use gular_runtime::{Env, Loader, LoaderOptions, Ranks, Split, Transform};
+use gular_runtime::{Env, LoaderOptions, LoaderPlan, Ranks, Split, Transform};
 use port::port;
 use safetensors::SafeTensors;
 use tch::nn::{self, ModuleT as _, VarStore};
@@ -168,8 +168,8 @@ fn first_epoch(case: &str, group: Group, ranks: &Ranks) -> String {
     if case == "alone" {
         (options.rank, options.world_size) = (0, 1);
     }
-    let loader = Loader::new(made.bundle, options).unwrap();
-    let mut feed = Feed::new(loader, &Place::cpu(), FeedOptions::default()).unwrap();
+    let plan = LoaderPlan::new(made.bundle, options).unwrap();
+    let mut feed = Feed::new(plan, &Place::cpu(), FeedOptions::default()).unwrap();
     if case == "elsewhere" && ranks.rank == 1 {
         let mut state = feed.state().clone();
         state.consumed = 8;

@@ -1,12 +1,14 @@
 //! A function that is called with each sample before it is part of a batch.
 
-use std::sync::Arc;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use gular_bundle::{Axes, Dtype, Field, FieldName};
 use gular_runtime::{
     AxisOrder, Bundle, Each, Error, GivenSample, Loader, LoaderError, LoaderOptions, Normalise,
-    Numbers, ResultValue, SampleFunction, SampleResult, Split, Transform, Values,
+    Numbers, ResultValue, SampleFunction, SampleLane, SampleResult, Split, Transform, Untaken,
+    Values,
 };
 
 use crate::fixtures::make_fields;
@@ -24,19 +26,34 @@ struct Changed {
 /// Calls a function of the bytes of each field, which come first, and of the types and shapes.
 struct Calls<F>(F);
 
-impl<F> SampleFunction for Calls<F>
-where
-    F: Fn(&GivenSample<'_>, &mut Changed) -> Result<(), String> + Send + Sync,
-{
-    fn call(
-        &self,
-        sample: &GivenSample<'_>,
-        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
+trait Function: Fn(&GivenSample<'_>, &mut Changed) -> Result<(), String> + Send + Sync {}
+
+impl<F: Fn(&GivenSample<'_>, &mut Changed) -> Result<(), String> + Send + Sync> Function for F {}
+
+impl<F: Function + 'static> SampleFunction for Calls<F> {
+    fn lane(self: Arc<Self>) -> Result<Box<dyn SampleLane>, String> {
+        Ok(Box::new(CallsLane { calls: self, picture: Vec::new(), made: VecDeque::new() }))
+    }
+}
+
+/// The results that were not taken.
+struct CallsLane<F> {
+    calls: Arc<Calls<F>>,
+    picture: Vec<u8>,
+    made: VecDeque<(Option<i64>, Result<Changed, Untaken>)>,
+}
+
+impl<F: Function> SampleLane for CallsLane<F> {
+    fn picture(&mut self, len: usize) -> Result<&mut [u8], String> {
+        self.picture.resize(len, 0);
+        Ok(&mut self.picture)
+    }
+
+    fn give(&mut self, sample: &GivenSample<'_>) -> Result<(), String> {
         let mut changed = Changed::default();
         for value in &sample.values {
             let start = changed.bytes.len();
-            changed.bytes.extend_from_slice(value.bytes);
+            changed.bytes.extend_from_slice(value.bytes.unwrap_or(&self.picture));
             changed.values.push(ResultValue {
                 name: value.name.to_owned(),
                 numbers: value.numbers.clone(),
@@ -44,9 +61,22 @@ where
                 range: start..changed.bytes.len(),
             });
         }
-        self.0(sample, &mut changed)?;
-        let Changed { values, bytes } = changed;
-        take(&SampleResult { label: sample.label, values, bytes: &bytes })
+        let made = (self.calls.0)(sample, &mut changed).map(|()| changed);
+        self.made.push_back((sample.label, made.map_err(Untaken::Failed)));
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.made.len() == 3
+    }
+
+    fn take(
+        &mut self,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), Untaken> {
+        let (label, made) = self.made.pop_front().expect("a sample was given");
+        let Changed { values, bytes } = made?;
+        Ok(take(&SampleResult { label, values, bytes: &bytes })?)
     }
 }
 
@@ -164,7 +194,7 @@ fn floats_are_final_and_may_have_their_bands_first() {
 #[test]
 fn random_bits_and_labels_are_those_of_the_sample() {
     let (_dir, bundle) = bundle();
-    let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeMap::new()));
+    let seen = Arc::new(Mutex::new(std::collections::BTreeMap::new()));
     let noted = Arc::clone(&seen);
     let options = options(each(move |sample, _| {
         let key = (sample.epoch, sample.key.to_owned());
@@ -177,7 +207,7 @@ fn random_bits_and_labels_are_those_of_the_sample() {
         epoch(&bundle, &options, "image").unwrap();
     }
     let seen = seen.lock().unwrap();
-    let different: std::collections::BTreeSet<_> = seen.values().collect();
+    let different: BTreeSet<_> = seen.values().collect();
     assert!(different.len() == seen.len() && !seen.is_empty());
 }
 
@@ -211,8 +241,8 @@ fn what_a_batch_cannot_have_is_named_with_the_sample() {
 #[test]
 fn results_that_the_program_puts_together_are_bytes() {
     let (_dir, bundle) = bundle();
-    let function = Calls(|sample: &GivenSample<'_>, result: &mut Changed| {
-        result.bytes = format!("{} ", sample.values[0].bytes.len()).into_bytes();
+    let function = Calls(|_: &GivenSample<'_>, result: &mut Changed| {
+        result.bytes = format!("{} ", result.values[0].range.len()).into_bytes();
         Ok(())
     });
     let options = options(Some(Each::collected(Arc::new(function))));
@@ -230,20 +260,101 @@ fn results_that_the_program_puts_together_are_bytes() {
 struct Endless(AtomicBool);
 
 impl SampleFunction for Endless {
-    fn call(
-        &self,
-        _: &GivenSample<'_>,
-        _: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
-        while !self.0.load(Ordering::Relaxed) {
-            std::thread::yield_now();
-        }
-        Err("ended".into())
+    fn lane(self: Arc<Self>) -> Result<Box<dyn SampleLane>, String> {
+        Ok(Box::new(EndlessLane(self, Vec::new())))
     }
 
     fn end(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+struct EndlessLane(Arc<Endless>, Vec<u8>);
+
+impl SampleLane for EndlessLane {
+    fn picture(&mut self, len: usize) -> Result<&mut [u8], String> {
+        self.1.resize(len, 0);
+        Ok(&mut self.1)
+    }
+
+    fn give(&mut self, _: &GivenSample<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        true
+    }
+
+    fn take(
+        &mut self,
+        _: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), Untaken> {
+        while !self.0.0.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        Err("ended".to_owned().into())
+    }
+}
+
+/// Every call with a sample is interrupted once.
+struct Interrupted(Mutex<BTreeSet<u64>>);
+
+impl SampleFunction for Interrupted {
+    fn lane(self: Arc<Self>) -> Result<Box<dyn SampleLane>, String> {
+        let same = Arc::new(Calls(|_: &GivenSample<'_>, _: &mut Changed| Ok(()))).lane()?;
+        Ok(Box::new(InterruptedLane { of: self, same, given: VecDeque::new() }))
+    }
+}
+
+struct InterruptedLane {
+    of: Arc<Interrupted>,
+    same: Box<dyn SampleLane>,
+    given: VecDeque<u64>,
+}
+
+impl SampleLane for InterruptedLane {
+    fn picture(&mut self, len: usize) -> Result<&mut [u8], String> {
+        self.same.picture(len)
+    }
+
+    fn give(&mut self, sample: &GivenSample<'_>) -> Result<(), String> {
+        self.given.push_back(sample.number);
+        self.same.give(sample)
+    }
+
+    fn is_full(&self) -> bool {
+        self.same.is_full()
+    }
+
+    fn take(
+        &mut self,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), Untaken> {
+        let number = self.given.pop_front().expect("a sample was given");
+        if self.of.0.lock().unwrap().insert(number) {
+            self.same.take(&mut |_| Ok(()))?;
+            return Err(Untaken::Interrupted);
+        }
+        self.same.take(take)
+    }
+}
+
+#[test]
+fn samples_whose_calls_were_interrupted_are_given_again() {
+    let (_dir, bundle) = bundle();
+    let options = options(Some(Each::new(Arc::new(Interrupted(Mutex::default())))));
+    let plain = LoaderOptions { each: None, ..options.clone() };
+    for field in ["image", "mask"] {
+        let again = Each::new(Arc::new(Interrupted(Mutex::default())));
+        let options = LoaderOptions { each: Some(again), ..options.clone() };
+        let made = [&options, &plain].map(|options| epoch(&bundle, options, field).unwrap());
+        assert_eq!(made[0], made[1], "{field}");
+    }
+    let mut loader = Loader::new(bundle, options).unwrap();
+    let batches: Vec<_> = loader.epoch(0).collect::<Result<_, _>>().unwrap();
+    drop(batches);
+    let state = loader.state();
+    loader.check_delivered(&state).unwrap();
 }
 
 #[test]

@@ -26,4 +26,4 @@ mod target_folder;
 
 pub use error::{Error, Unfit};
 pub use measured_space::{SpaceLimit, StageTo};
-pub use staged::{StageEvent, StageOptions, StageReport, Staged, plan, stage};
+pub use staged::{StageOptions, StageReport, Staged, plan, stage};

@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_files::Env;
-use gular_transfer::{
-    BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
-};
+use gular_transfer::{BundleUrl, Cache, Client, FetchOptions, RemoteBundle, Trust, Watch};
 
 use super::measured_space::Need;
 use super::mount;
@@ -21,11 +19,13 @@ pub(super) struct Found {
     pub(super) need: Need,
     /// For a bundle in the node's cache, the URL that it was fetched from, with its digest.
     pub(super) cached: Option<BundleUrl>,
+    /// Of a bundle, the URL from which a copy that is damaged later can be repaired.
+    pub(super) url: Option<BundleUrl>,
 }
 
 impl Found {
     fn local(source: Source) -> Result<Self, Error> {
-        Ok(Self { need: source.need()?, source, cached: None })
+        Ok(Self { need: source.need()?, source, cached: None, url: None })
     }
 }
 
@@ -54,7 +54,10 @@ pub(super) fn look(
             false => Err(None),
         };
         let fault = match bundle {
-            Ok(bundle) => return Found::local(kind(bundle)),
+            Ok(bundle) => {
+                let url = Cache::at(None, env).url_of_copy(path, bundle.digest());
+                return Ok(Found { url, ..Found::local(kind(bundle))? });
+            }
             Err(Some(fault)) if !is_no_manifest(&fault) => return Err(fault.into()),
             Err(fault) => fault,
         };
@@ -85,8 +88,14 @@ pub(super) fn look(
         return found.map(|found| Found { cached: Some(url), ..found });
     }
     match url.digest.and_then(|digest| Cache::at(None, env).whole(digest, &open)) {
-        Some(bundle) => Ok(Found { cached: Some(url), ..Found::local(kind(bundle))? }),
-        None => Found::local(Source::Remote(Box::new(remote(&url, options, env, cancel)?))),
+        Some(bundle) => {
+            Ok(Found { url: Some(url.clone()), cached: Some(url), ..Found::local(kind(bundle))? })
+        }
+        None => {
+            let remote = remote(&url, options, env, cancel)?;
+            let url = Some(remote.url().clone());
+            Ok(Found { url, ..Found::local(Source::Remote(Box::new(remote)))? })
+        }
     }
 }
 
@@ -102,13 +111,7 @@ pub(super) fn remote(
 
 /// Makes the client for fetching.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
-    let options = ClientOptions {
-        token_files: options.token_files.clone(),
-        max_bytes_per_second: options.max_bytes_per_second,
-        route_folder: Some(Cache::at(None, env).route_folder()),
-        ..ClientOptions::new(env.clone())
-    };
-    let client = Client::new(options);
+    let client = Client::new(options.access.client(Cache::at(None, env).route_folder(), env));
     Ok(client.map_err(gular_transfer::Error::from)?)
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gular_files::{Env, Lock};
-use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
+use gular_files::{Env, Lock, Watch};
+use gular_transfer::{Access, BundleUrl, Cache, FetchOptions, Trust, fetch};
 
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, Stale, State};
@@ -34,10 +34,8 @@ pub struct StageOptions {
     pub keep: bool,
     /// Number of threads that copy.
     pub jobs: usize,
-    /// For a URL, files with the token to use, tried before those that the environment names.
-    pub token_files: Vec<PathBuf>,
-    /// The most bytes per second to read from a URL.
-    pub max_bytes_per_second: Option<u64>,
+    /// How the servers of a URL are asked.
+    pub access: Access,
     /// For a URL, whether to read from the origin instead of from caches.
     pub direct: bool,
     /// The folder with `dev`, `proc` and `sys`: `/`, except in tests.
@@ -54,21 +52,11 @@ impl Default for StageOptions {
             mount: false,
             keep: false,
             jobs: 4,
-            token_files: Vec::new(),
-            max_bytes_per_second: None,
+            access: Access::default(),
             direct: false,
             root: "/".into(),
         }
     }
-}
-
-/// What [`stage`] reports while it works, from any thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StageEvent {
-    /// Another process is copying; reported once per wait.
-    Waiting,
-    /// Bytes that were copied, and bytes in all.
-    Copied(u64, u64),
 }
 
 /// The result of [`stage`] or [`plan`].
@@ -221,14 +209,13 @@ pub fn stage(
     place: &str,
     options: &StageOptions,
     env: &Env,
-    event: &(dyn Fn(StageEvent) + Sync),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Staged, Error> {
     let start = Instant::now();
     let run = || {
-        let Found { source, need, cached } = look(place, options, env, cancel)?;
+        let Found { source, need, cached, url } = look(place, options, env, watch.cancel)?;
         let name = source.name();
-        let work = Work { source, cached, name, need, options, env, event, cancel, start };
+        let work = Work { source, cached, url, name, need, options, env, watch, start };
         work.stage(&bases(&work.source, options, env)?)
     };
     run().map_err(|e| stopped(e, place))
@@ -266,12 +253,12 @@ fn report(path: &Path, need: Need, space: Option<&MeasuredSpace>) -> StageReport
 struct Work<'a> {
     source: Source,
     cached: Option<BundleUrl>,
+    url: Option<BundleUrl>,
     name: String,
     need: Need,
     options: &'a StageOptions,
     env: &'a Env,
-    event: &'a (dyn Fn(StageEvent) + Sync),
-    cancel: &'a AtomicBool,
+    watch: Watch<'a>,
     start: Instant,
 }
 
@@ -299,7 +286,7 @@ impl Work<'_> {
         bases: &[&'b Base],
         removed: &mut u64,
     ) -> Result<(&'b Base, Gate<'b>), Error> {
-        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let cancelled = || self.watch.is_cancelled();
         let mut gates = Vec::new();
         let mut used = None;
         for (i, base) in bases.iter().enumerate() {
@@ -326,7 +313,7 @@ impl Work<'_> {
 
     fn stage_in(&self, base: &Base, gate: Gate<'_>, removed: &mut u64) -> Result<Staged, Error> {
         let folder = &base.folder;
-        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let cancelled = || self.watch.is_cancelled();
         let name = self.name.as_str();
         // The seat is dropped after the gate.
         let (mut seat, mut waited) = (None, false);
@@ -356,6 +343,7 @@ impl Work<'_> {
                     let space = MeasuredSpace::of(&base.path, &self.options.root)?;
                     space.check(self.need, gate.reserved()?)?;
                     self.make(folder, gate)?;
+                    self.note(&folder.whole(name));
                     let report = report(&folder.whole(name), self.need, Some(&space));
                     break StageReport { removed: *removed, ..report };
                 }
@@ -363,7 +351,7 @@ impl Work<'_> {
                 State::Growing => {
                     drop(gate);
                     if !waited {
-                        (self.event)(StageEvent::Waiting);
+                        (self.watch.waiting)(&folder.whole(name));
                         waited = true;
                     }
                     std::thread::sleep(PATIENCE);
@@ -396,6 +384,14 @@ impl Work<'_> {
         made
     }
 
+    /// Records where the copy of a bundle's files is from.
+    fn note(&self, whole: &Path) {
+        let is_bundle = matches!(self.source, Source::Bundle(_) | Source::Remote(_));
+        if let Some(url) = self.url.as_ref().filter(|_| is_bundle) {
+            Cache::at(None, self.env).note_copy(whole, url);
+        }
+    }
+
     /// Copies from the node's cache, or from the source of the cache.
     fn copy(&self, to: &Path) -> Result<(), Error> {
         let Some((url, digest)) = self.cached.as_ref().and_then(|url| Some((url, url.digest?)))
@@ -404,20 +400,18 @@ impl Work<'_> {
         };
         // If the lock cannot be taken, as in a cache that only others may write to, every byte is
         // still checked.
-        let waiting = |_: &Path| (self.event)(StageEvent::Waiting);
-        let watch = Watch { waiting: &waiting, ..Watch::silent(self.cancel) };
-        let lock = Cache::at(None, self.env).lock(digest, watch);
+        let lock = Cache::at(None, self.env).lock(digest, self.watch);
         let copied = self.copy_from(&self.source, to);
         drop(lock);
         let source = match (copied, &self.source) {
             // The cache has wrong bytes, or files were removed from it.
             (Err(Error::Bundle(_)), Source::Samples(_)) => {
                 let bundle =
-                    cached_samples(url, Trust::Nothing, self.options, self.env, self.cancel)?;
+                    cached_samples(url, Trust::Nothing, self.options, self.env, self.watch.cancel)?;
                 Source::Samples(Box::new(bundle))
             }
             (Err(Error::Bundle(_)), _) => {
-                Source::Remote(Box::new(remote(url, self.options, self.env, self.cancel)?))
+                Source::Remote(Box::new(remote(url, self.options, self.env, self.watch.cancel)?))
             }
             (copied, _) => return copied,
         };
@@ -427,25 +421,23 @@ impl Work<'_> {
     }
 
     fn copy_from(&self, source: &Source, to: &Path) -> Result<(), Error> {
-        let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
         let copy = Copy {
             to,
             threads: self.options.jobs.max(1),
             total: self.need.content,
             done: AtomicU64::new(0),
-            progress: &progress,
-            cancel: self.cancel,
+            progress: self.watch.progress,
+            cancel: self.watch.cancel,
         };
         match source {
             Source::Bundle(bundle) => copy.bundle(bundle),
             Source::Samples(bundle) => copy.samples(bundle),
-            Source::Mounted(bundle) => {
-                mount::mount(bundle, to, &|| self.cancel.load(Ordering::Relaxed))
-            }
+            Source::Mounted(bundle) => mount::mount(bundle, to, &|| self.watch.is_cancelled()),
             Source::Directory(directory) => copy.directory(directory),
             Source::Remote(remote) => {
                 let client = client(self.options, self.env)?;
-                let watch = Watch { progress: &progress, ..Watch::silent(self.cancel) };
+                let watch =
+                    Watch { progress: self.watch.progress, ..Watch::silent(self.watch.cancel) };
                 fetch(&client, remote, to, &FetchOptions::default(), watch)?;
                 Ok(())
             }
@@ -480,7 +472,7 @@ mod tests {
         fn stage(&self) -> Result<Staged, Error> {
             let never = AtomicBool::new(false);
             let data = self.dir.path().join("data");
-            stage(data.to_str().unwrap(), &self.options, &self.env, &|_| (), &never)
+            stage(data.to_str().unwrap(), &self.options, &self.env, Watch::silent(&never))
         }
 
         fn plan(&self) -> Result<StageReport, Error> {

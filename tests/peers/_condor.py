@@ -37,6 +37,9 @@ import htcondor  # noqa: E402
 # From SIGTERM to SIGKILL, as `MachineMaxVacateTime` has it, but for programs of tests.
 VACATE_SECONDS = 30
 RUN_SECONDS = 300
+# Held while a program is copied and while one is started: a process that another thread starts meanwhile has the copy
+# open for writing until it is a program of its own, and until then nobody can run it (ETXTBSY, `Text file busy`).
+COPY_OR_START = threading.Lock()
 # What happens to the runs of a job, one after the other: machines are taken from it, or fail.
 HARMS = [signal.SIGTERM, signal.SIGKILL]
 
@@ -119,8 +122,9 @@ class Pool:
         while True:
             if sandbox is None:
                 sandbox = tempfile.TemporaryDirectory(prefix="dir_")
-                stage(ad, pathlib.Path(sandbox.name), self.folder)
-                shutil.copytree(spool.name, sandbox.name, dirs_exist_ok=True)
+                with COPY_OR_START:
+                    stage(ad, pathlib.Path(sandbox.name), self.folder)
+                    shutil.copytree(spool.name, sandbox.name, dirs_exist_ok=True)
             here = pathlib.Path(sandbox.name)
             harm = self.harm(n_harms, n_saves)
             code, harmed = start(ad, here, harm)
@@ -209,8 +213,9 @@ def start(ad, sandbox, harm):
     program = sandbox / pathlib.Path(str(ad.eval("Cmd"))).name
     arguments = shlex.split(str(ad.eval("Arguments"))) if "Arguments" in ad else str(ad.eval("Args")).split() if "Args" in ad else []
     with open(sandbox / "_condor_stdout", "ab") as out, open(sandbox / "_condor_stderr", "ab") as err:
-        child = subprocess.Popen([program, *arguments], cwd=sandbox, env=environment(ad, sandbox), stdin=subprocess.DEVNULL,
-                                 stdout=out, stderr=err, start_new_session=True)
+        with COPY_OR_START:
+            child = subprocess.Popen([program, *arguments], cwd=sandbox, env=environment(ad, sandbox), stdin=subprocess.DEVNULL,
+                                     stdout=out, stderr=err, start_new_session=True)
         harmed = False
         try:
             if harm and harm.when:

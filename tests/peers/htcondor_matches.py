@@ -140,4 +140,18 @@ for line in ["requirements = OpSys == 'LINUX'", "requirements = Arch == X86_64"]
     job = next(iter(htcondor.Submit(text).procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
     lint = subprocess.run([GULAR, "job", "lint", "--strict", "line.sub"], capture_output=True, text=True)
     check(f"no machine for {line}", (slot().matches(job), lint.returncode) == (False, 1), lint.stdout)
+# A translated batch script asks for what its options said, once for each number of the array.
+pathlib.Path("translated").mkdir()
+os.chdir("translated")
+pathlib.Path("train.sbatch").write_text(
+    "#!/bin/bash\n#SBATCH -J train -c 4 --mem=16G --gres=gpu:a100:2 -t 2:00:00 --array=1-5:2%2 -o %x-%A_%a.out\nsrun python train.py $SLURM_ARRAY_TASK_ID $SLURM_CPUS_PER_TASK\n"
+)
+pathlib.Path("train.py").write_text("")
+subprocess.run([GULAR, "job", "translate", "train.sbatch"], check=True, capture_output=True)
+jobs = ads("translated")
+found = [(job.get("RequestCpus"), job.get("RequestMemory"), job.get("RequestGPUs"), job.get("AllowedExecuteDuration"), job.get("Environment"), job.get("Out"), job.get("TransferInput")) for job in jobs]
+expected = [(4, 16384, 2, 7200, f"SLURM_ARRAY_TASK_ID={n} SLURM_CPUS_PER_TASK=4", f"train-7_{n}.out", "train.py") for n in (1, 3, 5)]
+check("a translated batch script is the same jobs", found == expected, f"{found}")
+lint = subprocess.run([GULAR, "job", "lint", "--strict", "train.sub"], capture_output=True, text=True)
+check("a translated batch script has no trap", lint.returncode == 0, lint.stdout)
 finish()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 
 from _shared import GULAR, check, federation, finish, gular, make_images, run, skip
@@ -60,9 +61,11 @@ while :; do sleep 0.1; done
 """
     pathlib.Path("save.sh").write_text(script)
     marker = HERE / "evict-me"
-    folder = new("evicted", "--checkpoint", "ckpt", command=["sh", "save.sh", str(marker)])
+    folder = new("evicted", "--checkpoint", "ckpt", "--every", "5s", command=["sh", "save.sh", str(marker)])
     pool = condor.Pool(folder, n_harms=1, harm_when=marker)
+    since = time.monotonic()
     codes = pool.submit("evicted.sub")
+    check("a program that saves at once is not started again at once", time.monotonic() - since >= 4)
     [result] = (folder / "results").iterdir()
     with tarfile.open(result) as tar:
         state = tar.extractfile("output/state").read()

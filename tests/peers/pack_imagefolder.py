@@ -169,7 +169,52 @@ def pairs():
     check("pairs of images are told by patterns", "--images" in told and "{key}" in told, (told, peer.column_names))
 
 
-for test in [label_folders, metadata, captions, detection, pairs]:
+def hub():
+    """Parquet as the hub has it: bytes of images, classes by number, further columns, a mask."""
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["zebra", "ant", "cat"]), "text": datasets.Value("string"), "weight": datasets.Value("float64")})
+    for n_files in 1, 3:
+        made = pathlib.Path(f"hub {n_files}", "data")
+        made.mkdir(parents=True)
+        peers = {}
+        for split, n in ("train", 12), ("test", 5):
+            rows = {"image": [{"bytes": picture(), "path": None} for _ in range(n)], "label": [i % 3 for i in range(n)], "text": [f"{split} {i}" for i in range(n)], "weight": [i / 4 for i in range(n)]}
+            peers[split] = datasets.Dataset.from_dict(rows, features=features)
+            for i in range(n_files):
+                peers[split].shard(n_files, i).to_parquet(made / f"{split}-{i:05}-of-{n_files:05}.parquet", batch_size=4)
+        gular("pack", made.parent, f"bundle hub {n_files}")
+        wrong = []
+        for split, peer in peers.items():
+            data, texts, weights = (GularDataset(f"bundle hub {n_files}", split, field) for field in ("image", "text", "weight"))
+            found = sorted((seen(Image.open(io.BytesIO(data.raw(i)))), data.classes[data.label(i)], data.label(i), value(texts, i), value(weights, i)) for i in range(len(data)))
+            expected = sorted((seen(row["image"]), peer.features["label"].int2str(row["label"]), row["label"], row["text"], row["weight"]) for row in peer)
+            wrong += [] if found == expected and len(found) == len(peer) else [(split, found[:1], expected[:1])]
+        check(f"Parquet of the hub in {n_files} files a split", not wrong, wrong)
+
+
+def hub_boxes():
+    """Boxes in Parquet of the hub, with their classes in the order of their numbers."""
+    names = ["truck", "car"]
+    made = pathlib.Path("hub boxes")
+    made.mkdir()
+    objects = [{"bbox": [[2.0, 3.0, 5.0, 6.0], [0.0, 0.0, 24.0, 20.0]][: i + 1], "category": [1, 0][: i + 1]} for i in range(2)]
+    for form, feature in {
+        "lists": {"bbox": datasets.Sequence(datasets.Sequence(datasets.Value("float32"))), "category": datasets.Sequence(datasets.ClassLabel(names=names))},
+        "a list": datasets.Sequence({"bbox": datasets.Sequence(datasets.Value("float32"), length=4), "category": datasets.ClassLabel(names=names)}),
+    }.items():
+        features = datasets.Features({"image": datasets.Image(), "objects": feature})
+        peer = datasets.Dataset.from_dict({"image": [{"bytes": picture(), "path": None} for _ in range(2)], "objects": objects}, features=features)
+        source = made / form
+        source.mkdir()
+        peer.to_parquet(source / "train-00000-of-00001.parquet")
+        gular("pack", source, f"bundle {source}")
+        boxes, labels = (GularDataset(f"bundle {source}", "train", field) for field in ("boxes", "box_labels"))
+        found = sorted((np.array(value(boxes, i)).round(5).tolist(), value(labels, i)) for i in range(2))
+        share = lambda box: [round(v / s, 5) for v, s in zip((box[0], box[1], box[0] + box[2], box[1] + box[3]), (24, 20, 24, 20))]
+        expected = sorted(([share(box) for box in row["bbox"]], row["category"]) for row in objects)
+        check(f"boxes in Parquet of the hub: {form}", found == expected and boxes.classes == names, (found, expected, boxes.classes))
+
+
+for test in [label_folders, metadata, captions, detection, pairs, hub, hub_boxes]:
     if len(sys.argv) > 1 and test.__name__ not in sys.argv[1:]:
         continue
     try:

@@ -1,5 +1,6 @@
 """A file for each band or date, and masks in colours: an epoch has what rasterio and NumPy read."""
 
+import io
 import json
 import os
 import pathlib
@@ -11,6 +12,7 @@ sys.path.insert(0, os.environ["GULAR_PYTHON"])
 try:
     import numpy as np
     import rasterio
+    import rasterio.drivers
     from PIL import Image
     from rasterio.enums import Resampling
     from rasterio.transform import from_origin
@@ -147,6 +149,37 @@ def scenes():
     check("tiles are windows of the joined scene", len(right) == 2 * 4 * 5 and all(right), f"{sum(right)} of {len(right)}")
 
 
+def decoded_scenes():
+    """Scenes that are decoded as a whole: their tiles are the windows that rasterio reads."""
+    pathlib.Path("decoded").mkdir()
+    kinds = {"jp2": dict(driver="JP2OpenJPEG", QUALITY="100", REVERSIBLE="YES", YCBCR420="NO"), "png": dict(driver="PNG")}
+    if not any(driver == "JP2OpenJPEG" for driver in rasterio.drivers.raster_driver_extensions().values()):
+        del kinds["jp2"]
+    for extension, how in kinds.items():
+        for count, dtype in ((1, np.uint16), (3, np.uint8)):
+            pixels = noise.integers(0, np.iinfo(dtype).max, (count, 150, 170), dtype=dtype)
+            path = f"decoded/{extension}{count}/a.{extension}"
+            pathlib.Path(path).parent.mkdir()
+            place = {} if extension == "png" else dict(crs="EPSG:32632", transform=from_origin(600_000, 5_300_000, 10, 10))
+            with rasterio.open(path, "w", count=count, height=150, width=170, dtype=dtype, **how, **place) as file:
+                file.write(pixels)
+            pathlib.Path(path).with_suffix(f".{extension}.aux.xml").unlink(missing_ok=True)
+            mask = noise.integers(0, 9, (150, 170), dtype=np.uint8)
+            pathlib.Path(f"decoded/{extension}{count}-mask").mkdir()
+            Image.fromarray(mask).save(f"decoded/{extension}{count}-mask/a.png")
+            options = ["--labels", "none", "--images", f"{{key}}.{extension}", "--mask", f"./decoded/{extension}{count}-mask/{{key}}.png"]
+            bundle = f"decoded.{extension}{count}"
+            program("pack", f"decoded/{extension}{count}", bundle, *options, "--tile", "64", "--overlap", "8")
+            found = {field: epoch(bundle, field, fields=["mask"], transform=gular.Resize(64)) for field in ("image", "mask")}
+            right = []
+            with rasterio.open(path) as file:
+                for key, tile in found["image"].items():
+                    row, column = (int(part[1:]) for part in key.rsplit("/", 1)[1].split("_"))
+                    whole = file.read(window=rasterio.windows.Window(column, row, 64, 64))
+                    right.append((tile == whole).all() and (found["mask"][key] == mask[row : row + 64, column : column + 64]).all())
+            check(f"tiles of {extension} with {count} bands and their masks", len(right) == 9 and all(right), str(right))
+
+
 def series():
     dates = ["20230514", "20221102", "20230601"]
     images = {}
@@ -161,6 +194,106 @@ def series():
     check("dates are in the order of time", len(same) == 2 and all(same), str({key: image.shape for key, image in found.items()}))
     told = epoch("series.bundle", "image_dates", transform=gular.Resize(20, 24), fields=["image_dates"])
     check("the dates are a field", {bytes(value) for value in told.values()} == {b"20221102\n20230514\n20230601"}, str(told))
+
+
+def files_that_say_more():
+    """What rasterio writes beside the pixels, and may differ from file to file."""
+    from rasterio.control import GroundControlPoint
+    from rasterio.rpc import RPC
+
+    shape = dict(driver="GTiff", count=2, height=20, width=24, dtype="int16")
+    plain = dict(crs="EPSG:32633", transform=from_origin(500_000, 5e6, 10, 10))
+    pathlib.Path("said").mkdir()
+    pixels = noise.integers(-100, 3000, (2, 20, 24), dtype=np.int16)
+    points = [GroundControlPoint(row, column, 10 + column / 100, 50 - row / 100, 30 * row) for row, column in ((0, 0), (20, 0), (0, 24), (20, 24), (7.25, 3.5))]
+    numbers = noise.uniform(-1, 1, 92).round(6)
+    names = "err_bias err_rand line_off samp_off lat_off long_off height_off line_scale samp_scale lat_scale long_scale height_scale".split()
+    lists = "line_num_coeff line_den_coeff samp_num_coeff samp_den_coeff".split()
+    model = RPC(**dict(zip(names, numbers[:12])), **{name: list(numbers[12 + 20 * i : 32 + 20 * i]) for i, name in enumerate(lists)})
+    for name in ("scaled", "area", "point", "model", "nothing"):
+        with rasterio.open(f"said/{name}.tif", "w", **shape, **({} if name in ("area", "point", "model") else plain)) as file:
+            file.write(pixels)
+            for band, (text, wavelength) in enumerate((("0.4427", "µm"), ("559.8", "Nanometers")), 1):
+                file.set_band_description(band, f"B{band}")
+                file.update_tags(band, wavelength=text, wavelength_units=wavelength)
+            if name == "scaled":
+                file.scales, file.offsets = (2.75e-5, 1.0), (-0.2, 100.0)
+            if name in ("area", "point"):
+                file.update_tags(AREA_OR_POINT=name.title())
+                file.gcps = (points, rasterio.CRS.from_epsg(4326))
+            if name == "model":
+                file.rpcs = model
+    program("pack", "said", "said.bundle", "--as", "arrays", "--labels", "none")
+    kept = ["image_scale", "image_offset", "image_gcps", "image_rpc", "image_crs", "image_transform"]
+    found = {field: epoch("said.bundle", field, fields=kept) for field in kept}
+    right = {}
+    for path in sorted(pathlib.Path("said").iterdir()):
+        key = path.name
+        with rasterio.open(path) as file:
+            gcps, crs = file.gcps
+            gcps = [[gcp.col, gcp.row, gcp.x, gcp.y, gcp.z] for gcp in gcps]
+            stored = found["image_gcps"][key]
+            stored = np.load(io.BytesIO(stored)) if isinstance(stored, bytes) else np.asarray(stored)
+            rpc = numbers if file.rpcs else np.full(92, np.nan)
+            where = found["image_crs"][key].decode()
+            right[key] = (
+                tuple(found["image_scale"][key]) == file.scales
+                and tuple(found["image_offset"][key]) == file.offsets
+                and np.array_equal(stored, np.reshape(gcps, (-1, 5)))
+                and np.allclose(found["image_rpc"][key], rpc, atol=1e-12, equal_nan=True)
+                and (rasterio.CRS.from_string(where) if where else None) == (crs or file.crs)
+            )
+    check("scales, offsets, control points and RPC are those that rasterio reads", len(right) == 5 and all(right.values()), str(right))
+    bands = json.loads(pathlib.Path("said.bundle/manifest.json").read_text())["fields"][0]["bands"]
+    expected = [{"name": "B1", "wavelength_nm": "442.7"}, {"name": "B2", "wavelength_nm": "559.8"}]
+    check("bands have their wavelengths", bands == expected, str(bands))
+    tiles = program("pack", "said", "said.tiles", "--as", "arrays", "--labels", "none", "--tile", "16", "--overlap", "4")
+    moved = epoch("said.tiles", "image_rpc", fields=["image_rpc"])["model.tif/r000004_c000008"]
+    check("and tiles those of their corner", np.allclose(moved[:4] - numbers[:4], [0, 0, -4, -8]), f"{moved[:4]} {tiles['samples']}")
+
+
+def nearly_one_size():
+    """Images, masks and heights of nearly one size, against windows that rasterio reads."""
+    sizes = {"a": (60, 64), "b": (64, 64), "c": (64, 57), "d": (63, 62)}
+    for name, (height, width) in sizes.items():
+        write(f"near/x/{name}.tif", noise.integers(1, 9000, (3, height, width), dtype=np.uint16), 10, nodata=0)
+        write(f"near/z/{name}.tif", noise.normal(size=(height, width)).astype(np.float32), 10)
+        pathlib.Path("near/y").mkdir(exist_ok=True)
+        Image.fromarray(noise.integers(0, 5, (height, width), dtype=np.uint8)).save(f"near/y/{name}.png")
+    options = ["--as", "arrays", "--labels", "none", "--images", "x/{key}.tif", "--mask", "y/{key}.png", "--field", "height=z/{key}.tif"]
+    told = program("pack", "near", "none", *options, refused=True)
+    check("arrays of several sizes are asked about", "--fit pad" in told, told)
+    for fit, (h, w) in {"pad": (64, 64), "crop": (60, 57)}.items():
+        program("pack", "near", f"{fit}.bundle", *options, "--fit", fit)
+        fields = ["mask", "height", "image_transform"]
+        found = {field: epoch(f"{fit}.bundle", field, fields=fields, transform=gular.Resize(h, w)) for field in ["image", *fields]}
+        right = {}
+        for name, (height, width) in sizes.items():
+            key = f"x/{name}.tif"
+            left, top = (max(0, width - w) // 2, max(0, height - h) // 2) if fit == "crop" else (0, 0)
+            place = rasterio.windows.Window(left, top, w, h)
+            mask = np.full((h, w), 255, np.uint8)
+            inside = np.asarray(Image.open(f"near/y/{name}.png"))[top : top + h, left : left + w]
+            mask[: inside.shape[0], : inside.shape[1]] = inside
+            with rasterio.open(f"near/x/{name}.tif") as image, rasterio.open(f"near/z/{name}.tif") as heights:
+                right[name] = (
+                    (found["image"][key] == image.read(window=place, boundless=True)).all(),
+                    (found["mask"][key] == mask).all(),
+                    (np.squeeze(found["height"][key]) == heights.read(1, window=place, boundless=True, fill_value=0)).all(),
+                    tuple(found["image_transform"][key]) == image.window_transform(place).to_gdal(),
+                )
+        check(f"--fit {fit}: the windows that rasterio reads", all(map(all, right.values())), str(right))
+    # Whatever is drawn, mask and image stay together, and what is beyond is ignored.
+    write("moved/x/a.tif", np.arange(1, 57 * 64 + 1, dtype=np.uint16).reshape(57, 64), 10)
+    write("moved/x/b.tif", np.arange(1, 64 * 60 + 1, dtype=np.uint16).reshape(64, 60), 10)
+    for name in "ab":
+        with rasterio.open(f"moved/x/{name}.tif") as file:
+            write(f"moved/y/{name}.tif", (file.read(1) % 7).astype(np.uint8), 10)
+    program("pack", "moved", "moved.bundle", "--as", "arrays", "--labels", "none", "--images", "x/{key}.tif", "--mask", "y/{key}.tif", "--fit", "pad")
+    loader = gular.DataLoader("moved.bundle", batch_size=2, output="numpy", numbers="stored", fields=["mask"], transform=gular.Resize(64), augment=[gular.HorizontalFlip(), gular.QuarterTurns()])
+    batches = [batch for _ in range(5) for batch in loader]
+    right = [(batch["mask"] == np.where(batch["image"][:, 0] == 0, 255, batch["image"][:, 0] % 7)).all() for batch in batches]
+    check("padded masks move with their images", len(right) >= 5 and all(right), str(right))
 
 
 def masks_in_colours():
@@ -184,6 +317,9 @@ def masks_in_colours():
 patches()
 polygons()
 scenes()
+decoded_scenes()
 series()
 masks_in_colours()
+nearly_one_size()
+files_that_say_more()
 finish()

@@ -121,7 +121,7 @@ def tallies():
 
 
 def draws():
-    # The same values are in the tests of runtime/src/order/draw.rs and runtime/tests/sampling.rs.
+    # The same values are in the tests of crates/order/src/draw.rs and runtime/tests/sampling.rs.
     weighted = gular_dataset.WeightedSampler([i * i for i in range(10)], seed=7)
     weighted.set_epoch(3)
     check("weighted order", list(weighted) == [6, 9, 7, 7, 8, 9, 9, 8, 7, 6], str(list(weighted)))

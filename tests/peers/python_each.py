@@ -1,6 +1,7 @@
 """A function of the user's own for each sample: what it gets, what becomes of its results, and that
 no number of processes, threads or ranks and no resume changes them."""
 
+import ctypes
 import io
 import os
 import pathlib
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 
 sys.path.insert(0, os.environ["GULAR_PYTHON"])
 
@@ -262,7 +264,11 @@ def mistakes():
     def fails(sample, rng):
         raise KeyError("no such thing")
 
+    def tells_bytes(sample, rng):
+        raise ValueError("no labels in \udcff")
+
     cases = [
+        ("an exception may speak of bytes that are no text", tells_bytes, {}, "no labels in"),
         ("an exception has its key and its line", fails, {}, "in fails"),
         ("another size is named", lambda sample, rng: sample["image"][:5], {}, f"u8 [5, {SIZE}, 3] as `image`"),
         ("so are fields that batches do not have", lambda sample, rng: {"other": 1}, {}, "`other`"),
@@ -335,12 +341,6 @@ def scripts():
     """
         )
     )
-    ended = gular.DataLoader("bundle", size=32, each=lambda sample, rng: os._exit(3))
-    try:
-        next(iter(ended))
-        check("a process that ends is named", False)
-    except gular.FunctionError as error:
-        check("a process that ends is named", "exit code 3" in str(error), str(error))
     for where in ("processes", "threads"):
         for how in (signal.SIGINT, signal.SIGKILL):
             run = subprocess.Popen([sys.executable, "slow.py", where], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
@@ -356,6 +356,68 @@ def scripts():
             check(f"{where}: {how.name} ends all of it", not left and ended in (-how, 1, 130), f"{ended}, {left} are left")
 
 
+def dies(how, keys, times):
+    """A function that ends its process by `how` with each of `keys`, as often as `times` says."""
+    folder = os.path.abspath(f"died{len(os.listdir('.'))}")
+    os.mkdir(folder)
+
+    def each(sample, rng):
+        # What it did before is not seen by the one in its place.
+        picture = sample["image"]
+        picture += 1
+        if sample["key"] in keys:
+            n = sum(name.startswith(f"{sample['index']}-") for name in os.listdir(folder))
+            if n < times:
+                open(f"{folder}/{sample['index']}-{n}", "w").close()
+                how()
+        return sample
+
+    return each
+
+
+def large_messages():
+    """A group and its answer are both longer than what a socket holds."""
+    columns = [f"c{n:03}_{'x' * 50}" for n in range(250)]
+    names = sorted(path.relative_to("images").as_posix() for path in pathlib.Path("images").rglob("*.*"))
+    rows = ["file," + ",".join(columns), *(f"{name}," + ",".join(str(n) for n in range(250)) for name in names)]
+    pathlib.Path("wide.csv").write_text("\n".join(rows) + "\n")
+    program("pack", "images", "wide", "--labels", "wide.csv", "--label-column", "none")
+    loader = gular.DataLoader("wide", batch_size=8, workers=1, each=unchanged, fields=columns)
+    check("samples of many fields pass through", sum(len(batch[columns[0]]) for batch in loader) == loader.n_samples)
+
+
+def lost_processes():
+    """Processes that end while they run the function."""
+    ways = {"SIGKILL": lambda: os.kill(os.getpid(), 9), "SIGSEGV": lambda: ctypes.string_at(0), "exit code 3": lambda: os._exit(3)}
+    expected, _ = made(each=lambda sample, rng: sample["image"] + 1)
+    keys = sorted(expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", gular.ReplacedProcessWarning)
+        again, _ = made(each=dies(ways["SIGKILL"], keys[5:6], 1), workers=2, seed=9)
+        check("a process is replaced, too, where warnings are errors", len(again) == len(expected))
+    for name, how in ways.items():
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            same_samples, loader = made(each=dies(how, keys[5:7], 1), workers=2)
+        said = [str(one.message) for one in told if one.category is gular.ReplacedProcessWarning]
+        right = len(said) == 2 and all(name in one for one in said) and sum(key in one for one in said for key in keys[5:7]) == 2
+        check(f"{name}: processes are replaced, and that is told", right and loader.stats()["each_replaced"] == 2, str(said))
+        check(f"{name}: each sample comes once, as if nothing had happened", same(expected, same_samples))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                made(each=dies(how, keys[5:6], 2), workers=2)
+                check(f"{name} twice with a sample is an error", False)
+            except gular.FunctionError as error:
+                right = error.key == keys[5] and name in error.what and keys[5] in error.what and error.hint
+                check(f"{name} twice with a sample is an error with its key", right, str(error))
+            try:
+                made(each=dies(how, keys, 1), workers=2)
+                check(f"{name}: not more than some are replaced", False)
+            except gular.FunctionError as error:
+                check(f"{name}: not more than some are replaced", name in error.what and "8 others" in error.what and error.hint, str(error))
+
+
 make_images()
 program("pack", "images", "bundle")
 shapes_and_orders()
@@ -365,5 +427,7 @@ of_boxes()
 drawn_elsewhere()
 sizes()
 mistakes()
+large_messages()
+lost_processes()
 scripts()
 finish()

@@ -5,6 +5,7 @@ not come back to an interpreter that ends.
 """
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -32,7 +33,9 @@ def is_used(sample):
 """
 
 DAEMONS = """
-import threading, time, gular
+import sys, threading, time, gular
+sys.path.insert(0, ".")
+import own
 def run():
     while True:
         {body}
@@ -85,6 +88,8 @@ def daemons():
     for name, body in {
         "iterates": "list(gular.DataLoader('bundle', batch_size=7, size=32, output='numpy'))",
         "makes loaders with a function": "gular.DataLoader('bundle', select=lambda sample: True, output='numpy')",
+        "calls `each` in processes": "list(gular.DataLoader('bundle', batch_size=7, size=32, output='numpy', each=own.each, workers=1))",
+        "calls `each` in threads": "list(gular.DataLoader('bundle', batch_size=7, size=32, output='numpy', each=own.each, each_in='threads'))",
         "reads samples": "[gular.GularDataset('bundle', decode=True)[i] for i in range(20)]",
     }.items():
         for attempt in range(TRIES):
@@ -95,6 +100,7 @@ def daemons():
 if __name__ == "__main__":
     make_images()
     run(GULAR, "pack", "images", "bundle", "--quiet")
+    pathlib.Path("own.py").write_text("def each(sample, rng):\n    return sample\n")
     selecting()
     daemons()
     print(f"numpy {np.__version__}")

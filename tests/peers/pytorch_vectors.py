@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-SAMPLER = pathlib.Path(__file__).resolve().parents[2] / "runtime" / "tests" / "sampler"
+SAMPLER = pathlib.Path(__file__).resolve().parents[2] / "crates" / "order" / "tests" / "sampler"
 sys.path.insert(0, str(SAMPLER))
 
 try:

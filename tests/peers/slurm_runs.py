@@ -254,6 +254,39 @@ def what_lint_says_of_options():
         said = (found.returncode == 0, lint.returncode, f": {severity}[" in lint.stdout)
         expected = (accepted, int(severity == error), True)
         check(f"lint and sbatch on {name}", said == expected, f"{said} {found.stderr} {lint.stdout}")
+    # Quotes join words, and a `#` outside of them begins a comment, also within a word.
+    path = pathlib.Path("bad/words.sbatch")
+    path.write_text("#!/bin/bash\n#SBATCH --job-name='a b' --comment=\"x # y\" -n1#--tmie=5\n#SBATCH --time=5\t#set --tmie=5\ntrue\n")
+    found = subprocess.run(["sbatch", "--test-only", str(path)], capture_output=True, text=True)
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", str(path)], capture_output=True, text=True)
+    check("lint parts words as sbatch does", (found.returncode, lint.returncode) == (0, 0), f"{found.stderr} {lint.stdout}")
+
+
+def translates():
+    """A submit file of HTCondor, translated, leaves the files that HTCondor would bring back."""
+    folder = HERE / "translated"
+    for name in ["logs", "data"]:
+        (folder / name).mkdir(parents=True)
+    (folder / "data/words.csv").write_text("w\n")
+    (folder / "items.txt").write_text("1e-3, 7\n3e-4, 8\n")
+    (folder / "step.sh").write_text('#!/bin/sh\necho "$1 $2 $3 $4 $NAME $(cat words.csv)" > out.txt\nls > seen.txt\n')
+    (folder / "step.sub").write_text(
+        "executable = step.sh\narguments = \"$(lr) $(seed) $(Process) 'a b'\"\nenvironment = \"NAME='x y'\"\n"
+        "request_memory = 100 MB\ntransfer_input_files = data/words.csv\ntransfer_output_files = out.txt\n"
+        "transfer_output_remaps = \"out.txt = results/$(Process).txt\"\nallowed_execute_duration = 600\n"
+        "output = logs/$(Cluster)_$(Process).out\nerror = logs/$(Cluster)_$(Process).err\nqueue lr, seed from items.txt\n"
+    )
+    gular("job", "translate", folder / "step.sub")
+    wait(run("sbatch", "--parsable", "step.sbatch", cwd=folder).strip())
+    found = sorted(path.read_text() for path in folder.glob("results/*.txt"))
+    check("a translated submit file runs", found == ["1e-3 7 0 a b x y w\n", "3e-4 8 1 a b x y w\n"], f"{found} {logs(folder)}")
+    # Without a list of outputs all new files come back.
+    text = (folder / "step.sub").read_text()
+    (folder / "all.sub").write_text("\n".join(line for line in text.splitlines() if not line.startswith("transfer_output")).replace("queue lr, seed from items.txt", "queue"). replace("$(lr) $(seed)", "1 2") + "\n")
+    gular("job", "translate", folder / "all.sub")
+    wait(run("sbatch", "--parsable", "all.sbatch", cwd=folder).strip())
+    found = [(folder / name).read_text() if (folder / name).exists() else None for name in ("out.txt", "seen.txt", "words.csv")]
+    check("new files come back, and inputs stay", found == ["1 2 0 a b x y w\n", "out.txt\nseen.txt\nstep.sh\nwords.csv\n", None], f"{found} {logs(folder)}")
 
 
 make_images()
@@ -263,7 +296,7 @@ os.environ["PATH"] = f"{pathlib.Path(GULAR).parent}:{os.environ['PATH']}"
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, array, ensemble, ranks, checkpoint, ranks_save, training_resumes, fewer_ranks, packs]:
+    for test in [lists_of_nodes, what_lint_says_of_options, translates, array, ensemble, ranks, checkpoint, ranks_save, training_resumes, fewer_ranks, packs]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding

@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "runtime" / "tests" / "torchvision"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "crates" / "augment" / "tests" / "torchvision"
 sys.path.insert(0, str(FOLDER))
 
 try:

@@ -1,4 +1,4 @@
-"""The shell blocks of tutorials/earth run as they are: two training runs, and maps as rasterio reads them."""
+"""The shell blocks of tutorials/earth run as they are: four training runs, and maps as rasterio reads them."""
 
 import os
 import pathlib
@@ -71,6 +71,26 @@ for name in ("map.tif", "map-python.tif"):
         check(f"the picture of {name} has a colour per class", picture.size == truth.shape[::-1] and len(colours) == N_CLASSES + 1, colours)
 means = [float(mean) for mean in re.findall(r"val IoU: .*, mean ([0-9.]+)", said)]
 check("both training runs say how good they are", len(means) == 2 and min(means) > LEAST_IOU, said)
+
+
+
+def placed(found, scenes):
+    """The maps of a folder and the files whose place and size they must have."""
+    pairs = [(rasterio.open(path), rasterio.open(scenes / path.name)) for path in sorted(pathlib.Path(found).glob("*.tif"))]
+    where = [(made.crs, made.transform, made.shape) == (of.crs, of.transform, of.shape) for made, of in pairs]
+    check(f"{found} lie where their images lie", len(pairs) >= 8 and all(where), str(where))
+    return [(made.name, made.read(1, masked=True), of.read(1, masked=True)) for made, of in pairs]
+
+
+errors = [np.abs(made - truth).mean() for _, made, truth in placed("heights-found", pathlib.Path("heights"))]
+off, mean = map(float, re.search(r"val: ([0-9.]+) m off; the mean height alone is ([0-9.]+) m off", said).groups())
+check("heights are far better than their mean, as printed", abs(np.mean(errors) - off) < 0.01 and off < mean / 3, f"{np.mean(errors)} {off} {mean}")
+both = either = 0
+for name, made, _ in placed("changes-found", pathlib.Path("pairs/val/A")):
+    truth = np.asarray(Image.open(f"pairs/val/label/{pathlib.Path(name).stem}.png")) > 0
+    both, either = both + (truth & (made == 1)).sum(), either + (truth | (made == 1)).sum()
+printed = float(re.search(r"val IoU of what changed: ([0-9.]+)", said)[1])
+check("what changed is found, as printed", abs(both / either - printed) < 0.006 and printed > LEAST_IOU, f"{both / either} {printed}")
 
 run(sys.executable, "earth.py", "predict", "weights.safetensors", "new/d.tif", "swapped.tif", env=surroundings)
 same = (of_map("swapped.tif") == of_map("map.tif")).mean()

@@ -115,6 +115,16 @@ pub fn put(dir: &Path, name: impl AsRef<Path>, bytes: &[u8]) {
     fs::write(path, bytes).expect("a file can be written");
 }
 
+/// The data, in JSON, of a page in one file, such as `gular inspect --page` writes.
+///
+/// # Panics
+/// When the page has none.
+#[must_use]
+pub fn saved(page: &str) -> &str {
+    let (_, data) = page.split_once("id=\"saved\">").expect("a saved page has data");
+    data.split_once("</script>").expect("its data end").0
+}
+
 /// Returns every file below `dir` with its bytes, sorted.
 ///
 /// # Panics

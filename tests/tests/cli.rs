@@ -556,9 +556,21 @@ fn parts_of_two_machines_make_the_bundle_of_one_and_leaks_are_named() {
     let looks = ["--near", "--pixels", "--pairs", text(&pairs), "--page", text(&page)];
     let outcome = run(["inspect", text(&out)].into_iter().chain(looks));
     assert!(outcome.stdout.contains("0 pairs with the same pixels in other bytes"), "{outcome:?}");
-    let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("<h2>Class balance</h2>") && page.contains("<td>c1<td>"), "{page}");
-    assert!(fs::read_to_string(pairs).unwrap().contains("0 of 0 pairs"));
+    let saved = |page: &Path| -> Value {
+        serde_json::from_str(gular_tests::saved(&fs::read_to_string(page).unwrap())).unwrap()
+    };
+    let page = saved(&page);
+    assert_eq!(page["bundle"]["classes"][1], "c1");
+    let counted: u64 = page["counts"]["splits"]["train"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap())
+        .sum();
+    assert_eq!(Some(counted), page["bundle"]["splits"][0]["samples"].as_u64());
+    let shown = page["samples"].as_array().unwrap();
+    assert!(shown.len() > 3 && page["picture"].as_object().unwrap().len() == shown.len());
+    assert_eq!(saved(&pairs)["pairs"]["result"]["n"], 0);
     let outcome = run(["export", text(&out), "--croissant", text(&croissant)]);
     assert!(outcome.stdout.starts_with("described "), "{outcome:?}");
     let said: Value = serde_json::from_slice(&fs::read(croissant).unwrap()).unwrap();

@@ -181,14 +181,14 @@ fn directory_loop() {
 #[test]
 fn no_images() {
     let dir = tempfile::tempdir().unwrap();
-    put(dir.path(), "images/a/x.tif", b"II*\0");
+    put(dir.path(), "images/a/x.gpx", b"<gpx/>");
     put(dir.path(), "images/a/notes.txt", b"hello");
     let outcome = run([
         OsStr::new("pack"),
         dir.path().join("images").as_os_str(),
         dir.path().join("b").as_os_str(),
     ]);
-    expect(&outcome, 2, &["no JPEG, PNG, WebP, BMP, GIF or Netpbm image", "1 tif", "1 txt"]);
+    expect(&outcome, 2, &["no JPEG, PNG, WebP, BMP, GIF or Netpbm image", "1 gpx", "1 txt"]);
     assert!(!dir.path().join("b").exists());
     let outcome = run([
         OsStr::new("pack"),

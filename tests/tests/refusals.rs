@@ -278,3 +278,12 @@ fn a_file_that_inspect_did_not_write_is_not_replaced() {
         }
     }
 }
+
+#[test]
+fn png_are_arrays_if_a_pattern_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, out) = (dir.path().join("in"), dir.path().join("out"));
+    put(&images, "a.png", b"any");
+    let words = ["no NumPy array, TIFF or JPEG 2000 file", "`--images '{key}.png'`"];
+    refused(&["pack", text(&images), text(&out), "--tile", "64", "--labels", "none"], 2, &words);
+}

@@ -691,7 +691,10 @@ fn a_bundle_url_is_fetched_straight_into_the_copy() {
     let outcome = finish(command.env("GULAR_CACHE", &cache));
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(files(&copy), files(&case.bundle));
-    assert!(case.is_clean() && !cache.exists());
+    // The cache knows where the copy is from, and has nothing else.
+    let [(path, record)] = &files(&cache)[..] else { panic!("{:?}", files(&cache)) };
+    assert!(path.starts_with("copies") && record.starts_with(url.as_bytes()), "{path:?}");
+    assert!(case.is_clean());
 }
 
 #[test]

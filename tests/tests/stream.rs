@@ -29,6 +29,7 @@ use gular_runtime::{
     Bundle, BundleOptions, Env, Error, Loader, LoaderError, LoaderOptions, OpenOptions, ShardIdx,
     Split, Transform, Watch, open_bundle,
 };
+use gular_tests::{finish, gular, jpeg, put};
 use tempfile::TempDir;
 
 const SIDE: u64 = 16;
@@ -82,6 +83,17 @@ impl Site {
 
     fn open(&self, options: BundleOptions) -> Result<Bundle, Error> {
         open(&self.url(), &self.cache(), self.federation.ca_file(), options)
+    }
+
+    /// A copy in the job's folder, which `gular fetch` made.
+    fn copy(&self) -> PathBuf {
+        let job = self.dir.path().join("job");
+        let mut fetch = Command::new(gular());
+        fetch.arg("fetch").arg(self.url()).arg(&job);
+        fetch.env("GULAR_CACHE", self.cache()).env("SSL_CERT_FILE", self.federation.ca_file());
+        let fetched = finish(&mut fetch);
+        assert_eq!(fetched.code, Some(0), "{}", fetched.stderr);
+        job
     }
 
     fn streamed(&self, cache_limit_bytes: Option<u64>) -> Arc<Bundle> {
@@ -288,6 +300,109 @@ fn training_continues_when_a_block_in_the_cache_is_damaged() {
         // From now on it is whole.
         assert_eq!(run(open()), (expected, 0), "{kind:?}");
     }
+}
+
+fn flip(path: &Path, at: u64) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[!byte[0]], at).unwrap();
+}
+
+/// The copy is in a job's folder; a shard has a wrong byte, and so has the index of another one.
+#[test]
+fn training_continues_in_a_damaged_copy_that_the_cache_knows() {
+    let site = Site::start();
+    let run = |bundle: Bundle| {
+        let mut loader = Loader::new(Arc::new(bundle), loader_options(OrderKind::Elastic)).unwrap();
+        (batches(&mut loader, 0), loader.stats().repaired_blocks)
+    };
+    let expected = run(site.open(BundleOptions::default()).unwrap()).0;
+    let job = site.copy();
+    let file = |name: &BundlePath| job.join(DATA_DIR).join(name.as_str());
+    flip(&file(&site.manifest.shards[3].file.name), 5000);
+    flip(&file(&site.manifest.shards[4].index.name), 200);
+    let open_job = || {
+        let (job, ca) = (job.to_str().unwrap(), site.federation.ca_file());
+        open(job, &site.cache(), ca, BundleOptions::default()).unwrap()
+    };
+    assert_eq!(run(open_job()), (expected.clone(), 2));
+    assert_eq!(run(open_job()), (expected, 0));
+}
+
+/// The user makes a tar again that a bundle was made of, and that is published; the program was asked to
+/// check and to fetch that bundle before.
+#[test]
+fn an_adopted_file_that_its_user_changes_keeps_the_users_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (images, tars, adopted, cache) = (at("images"), at("tars"), at("adopted"), at("cache"));
+    for i in 0..4 {
+        put(&images, format!("train/c/{i}.jpg"), &jpeg(i));
+    }
+    fs::create_dir(at("site")).unwrap();
+    let url = format!("file://{}/v1", at("site").display());
+    let gular = |args: &[&str]| {
+        let done = finish(Command::new(gular()).args(args).env("GULAR_CACHE", &cache));
+        assert_eq!(done.code, Some(0), "{args:?}: {}", done.stderr);
+    };
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    gular(&["pack", &text(&images), &text(&tars), "--envelope", "tar", "--quiet"]);
+    let tar = fs::read_dir(tars.join(DATA_DIR)).unwrap().map(|entry| entry.unwrap().path());
+    let tar = tar.into_iter().find(|path| path.extension().is_some_and(|e| e == "tar")).unwrap();
+    gular(&["adopt", &text(&tar), "--out", &text(&adopted)]);
+    gular(&["publish", &text(&adopted), &url]);
+    gular(&["verify", &url]);
+    gular(&["fetch", &url, &text(&adopted)]);
+    let mut theirs = fs::read(&tar).unwrap();
+    let image = jpeg(2);
+    let start = theirs.windows(image.len()).position(|bytes| bytes == image).unwrap();
+    theirs[start + image.len() / 2] ^= 1;
+    fs::remove_file(&tar).unwrap();
+    fs::write(&tar, &theirs).unwrap();
+    let bundle = open(&text(&adopted), &cache, &at("no ca"), BundleOptions::default()).unwrap();
+    let kind = OrderKind::Torch { shuffle: false };
+    let mut loader = Loader::new(Arc::new(bundle), loader_options(kind)).unwrap();
+    assert!(loader.epoch(0).any(|batch| batch.is_err()));
+    assert!(fs::read(&tar).unwrap() == theirs);
+}
+
+/// The disk cannot read one byte: the test runs once more, in a process where this is so.
+#[test]
+fn training_continues_when_the_disk_cannot_read_a_block() {
+    let of_child = ["JOB", "CACHE", "CA"].map(|name| env::var(format!("GULAR_BAD_{name}")).ok());
+    if let [Some(job), Some(cache), Some(ca)] = of_child {
+        let bundle = open(&job, cache.as_ref(), ca.as_ref(), BundleOptions::default()).unwrap();
+        let kind = OrderKind::Torch { shuffle: false };
+        let mut loader = Loader::new(Arc::new(bundle), loader_options(kind)).unwrap();
+        assert_eq!(batches(&mut loader, 0).len(), (N_SHARDS * PER_SHARD).div_ceil(7));
+        assert_eq!(loader.stats().repaired_blocks, 1);
+        return;
+    }
+    let site = Site::start();
+    site.open(BundleOptions::default()).unwrap();
+    let library = site.dir.path().join("bad_sector.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transfer/tests/bad_sector.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl");
+    match cc.status() {
+        Ok(status) => assert!(status.success(), "{status}"),
+        Err(error) => return println!("skipped: cannot run `cc`: {error}"),
+    }
+    let job = site.copy();
+    let bad = job.join(DATA_DIR).join(site.manifest.shards[2].file.name.as_str());
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "training_continues_when_the_disk_cannot_read_a_block", "--nocapture"])
+        .env("LD_PRELOAD", &library)
+        .env("GULAR_BAD_FILE", fs::canonicalize(bad).unwrap())
+        .env("GULAR_BAD_BYTE", "5000")
+        .env("GULAR_BAD_JOB", &job)
+        .env("GULAR_BAD_CACHE", site.cache())
+        .env("GULAR_BAD_CA", site.federation.ca_file())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

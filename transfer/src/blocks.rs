@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{BLOCKS_SUFFIX, Backend, BlockTree, Digest, MAX_BLOCKS_BYTES, ReadAt};
 use gular_pelican::{Client, Error as Pelican, Url};
 
+use crate::watch::check;
 use crate::{Error, Watch};
 
 /// Returns the URL of the block tree of `url`; `None` for an object without a name.
@@ -21,7 +22,7 @@ pub(crate) fn beside(url: &Url) -> Option<Url> {
 /// Makes the block tree of a file, in the form in which it is stored.
 pub(crate) fn list_of(from: &Path, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
     let file = ReadAt::open(from, Backend::Pread)?;
-    let mut check = |_: &[u8]| Ok::<_, Error>(watch.check()?);
+    let mut check = |_: &[u8]| Ok::<_, Error>(check(watch)?);
     let tree = BlockTree::of_range(&file, 0..file.len_bytes(), &mut check)?;
     Ok(tree.to_list().unwrap_or_default())
 }

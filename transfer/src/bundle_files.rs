@@ -1,12 +1,14 @@
 //! Sources of the files of a bundle.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{BLOCK_BYTES, Digest, FileEntry, Manifest, ShardEntry, Split};
-use gular_pelican::{Client, Sink};
+use gular_files::BlockCutter;
+use gular_pelican::Sink;
 
-use crate::{Error, RemoteBundle, WrongCopy, has_splits, wrong_copies};
+use crate::{Error, WrongCopy};
 
 /// A source of the files of one bundle, whose manifest has been read.
 pub trait BundleFiles: Sync {
@@ -22,8 +24,8 @@ pub trait BundleFiles: Sync {
     /// [`Error::Source`] and others.
     fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error>;
 
-    /// Reads the blocks of a shard from `from_block` to its end, in order, each accepted;
-    /// [`Blocks`] cuts them.
+    /// Reads the blocks of a shard with these numbers, as far as it has them, in order, each
+    /// accepted; [`Blocks`] cuts them.
     ///
     /// # Errors
     /// As [`BundleFiles::read`].
@@ -31,7 +33,7 @@ pub trait BundleFiles: Sync {
         &self,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: Range<u64>,
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error>;
@@ -90,95 +92,79 @@ impl ManifestFile {
     }
 }
 
-/// A published bundle, with the client that reads it.
-pub(crate) struct OfFederation<'a> {
-    pub(crate) client: &'a Client,
-    pub(crate) remote: &'a RemoteBundle,
-}
-
-impl BundleFiles for OfFederation<'_> {
-    fn name(&self) -> String {
-        self.remote.url().to_string()
-    }
-
-    fn manifest(&self) -> &ManifestFile {
-        self.remote.file()
-    }
-
-    fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
-        self.remote.read(self.client, file, cancel)
-    }
-
-    fn stream(
-        &self,
-        file: &FileEntry,
-        accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
-        sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
-    ) -> Result<(), Error> {
-        self.remote.stream(self.client, file, accepts, from_block, sink, cancel)
-    }
-
-    fn wrong_copies(&self) -> Vec<WrongCopy> {
-        wrong_copies(self.client)
+/// Returns an error unless the bundle has each of `splits`.
+///
+/// # Errors
+/// [`Error::NoSplit`] names the first one that the bundle does not have.
+pub fn has_splits(manifest: &Manifest, splits: &[Split]) -> Result<(), Error> {
+    let has = |split: Split| manifest.of_split(split).next().is_some();
+    match splits.iter().copied().find(|split| !has(*split)) {
+        None => Ok(()),
+        Some(split) => {
+            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
+            Err(Error::NoSplit { split, has })
+        }
     }
 }
 
-/// Cuts the bytes of a file, received in order, into blocks, and passes on each block that is
-/// accepted.
+/// Passes on blocks of a file whose bytes are received in order, each if it is accepted.
 pub struct Blocks<'a> {
     file: &'a FileEntry,
     accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
     sink: &'a mut Sink<'a>,
-    /// The block that is being filled, and its bytes so far.
-    block: u64,
-    bytes: Vec<u8>,
+    cutter: BlockCutter,
     refused: bool,
 }
 
 impl<'a> Blocks<'a> {
-    /// Starts at a block of `file`.
+    /// Expects the bytes of `blocks` of `file`, from the first byte of the first one on.
     pub fn new(
         file: &'a FileEntry,
         accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: Range<u64>,
         sink: &'a mut Sink<'a>,
     ) -> Self {
-        Self { file, accepts, sink, block: from_block, bytes: Vec::new(), refused: false }
+        Self { file, accepts, sink, cutter: BlockCutter::new(file.bytes, blocks), refused: false }
     }
 
     /// Adds the next bytes.
     ///
     /// # Errors
     /// Those of the sink; [`io::ErrorKind::InvalidData`] for a block that is not accepted, and for
-    /// bytes behind the last one, as [`Blocks::end`] says.
-    pub fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let wanted = self.wanted();
-            if wanted == 0 {
-                return self.refuse();
+    /// bytes behind the end of the file, as [`Blocks::end`] says; any error for bytes behind the last
+    /// of the blocks, when [`Blocks::is_done`].
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Self { accepts, sink, refused, .. } = self;
+        let mut pass_on = |number, position, bytes: &[u8]| match accepts(number, bytes) {
+            true => sink(position, bytes),
+            false => {
+                *refused = true;
+                Err(io::ErrorKind::InvalidData.into())
             }
-            let here = wanted.min(bytes.len());
-            let (now, later) = bytes.split_at_checked(here).unwrap_or((bytes, &[]));
-            self.bytes.extend_from_slice(now);
-            bytes = later;
-            if here == wanted {
-                self.pass_on()?;
-            }
+        };
+        let n = self.cutter.take(bytes, &mut pass_on)?;
+        if n == bytes.len() {
+            return Ok(());
         }
-        Ok(())
+        self.refused = self.cutter.until() == self.file.bytes;
+        Err(io::ErrorKind::InvalidData.into())
     }
 
-    /// Ends the file. Fails unless all of it was passed on.
+    /// Whether all blocks were passed on.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.cutter.is_done() || self.file.bytes == 0
+    }
+
+    /// Ends the file. Fails unless all blocks were passed on.
     ///
     /// # Errors
     /// [`gular_bundle::Error::Block`] names the block that was refused, or is incomplete.
     pub fn end(&self) -> Result<(), Error> {
-        let start = self.start();
-        if !self.refused && start >= self.file.bytes {
+        if !self.refused && self.is_done() {
             return Ok(());
         }
+        let start = self.cutter.position();
         let end = start.saturating_add(BLOCK_BYTES as u64).min(self.file.bytes);
         Err(gular_bundle::Error::Block { path: self.file.name.to_string(), start, end }.into())
     }
@@ -187,32 +173,6 @@ impl<'a> Blocks<'a> {
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.refused
-    }
-
-    fn refuse(&mut self) -> io::Result<()> {
-        self.refused = true;
-        Err(io::ErrorKind::InvalidData.into())
-    }
-
-    fn start(&self) -> u64 {
-        self.block.saturating_mul(BLOCK_BYTES as u64)
-    }
-
-    /// Returns how many bytes the current block still needs.
-    fn wanted(&self) -> usize {
-        let rest = self.file.bytes.saturating_sub(self.start()).min(BLOCK_BYTES as u64);
-        usize::try_from(rest).unwrap_or(BLOCK_BYTES).saturating_sub(self.bytes.len())
-    }
-
-    fn pass_on(&mut self) -> io::Result<()> {
-        if !(self.accepts)(self.block, &self.bytes) {
-            return self.refuse();
-        }
-        let start = self.start();
-        (self.sink)(start, &self.bytes)?;
-        self.bytes.clear();
-        self.block = self.block.saturating_add(1);
-        Ok(())
     }
 }
 
@@ -237,7 +197,7 @@ mod tests {
             seen.push((at, bytes.len()));
             Ok(())
         };
-        let mut blocks = Blocks::new(&file, &accepts, from, &mut sink);
+        let mut blocks = Blocks::new(&file, &accepts, from..u64::MAX, &mut sink);
         let rest = &all[from as usize * BLOCK..];
         let taken = rest.chunks(piece).try_for_each(|piece| blocks.take(piece));
         if bad.is_some() {
@@ -269,7 +229,7 @@ mod tests {
         let name = BundlePath::parse("x").unwrap();
         let file = FileEntry { name, bytes: 3, digest: Digest::of(b"") };
         let mut sink = |_: u64, _: &[u8]| Ok(());
-        let mut blocks = Blocks::new(&file, &|_, _| true, 0, &mut sink);
+        let mut blocks = Blocks::new(&file, &|_, _| true, 0..1, &mut sink);
         blocks.take(b"ab").unwrap();
         assert!(blocks.end().is_err());
         blocks.take(b"c").unwrap();

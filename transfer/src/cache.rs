@@ -3,6 +3,7 @@
 //! ```text
 //! ROOT/<64 hex of the bundle digest>/manifest.json, data/…   a local bundle
 //! ROOT/urls/<64 hex of the URL's digest>                     the bundle first seen there
+//! ROOT/copies/<64 hex of a folder's digest>                  the URL of the bundle fetched there
 //! ROOT/routes/…                                              who served a namespace last
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! and remove shards that nobody holds.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
@@ -21,14 +23,24 @@ use gular_pelican::{Client, Env, Scheme};
 use crate::fetch::{Mender, Streamed, keep_whole};
 use crate::remote::files_of;
 use crate::{
-    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
-    Watch, fetch, fetch_object,
+    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, TellWaiting, Watch,
+    fetch, fetch_object,
 };
 
 /// The folder in which a node keeps fetched bundles.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
+}
+
+/// An open bundle, and how it was fetched.
+#[derive(Debug)]
+pub struct Opened {
+    /// The bundle. All wanted splits of it are on this machine, unless shards are fetched when they
+    /// are needed.
+    pub bundle: Bundle,
+    /// The report on the fetch; `None` for a local folder, or if shards are fetched later.
+    pub fetched: Option<FetchReport>,
 }
 
 /// Returns the job's own scratch folder, which the batch system removes after the job.
@@ -78,7 +90,12 @@ impl Cache {
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
         let remote = self.remote(client, url, watch)?;
-        fetch(client, &remote, &self.dir_of(remote.digest()), options, watch)
+        let dir = self.dir_of(remote.digest());
+        let report = fetch(client, &remote, &dir, options, watch)?;
+        if !options.dry_run {
+            self.note_copy(&dir, remote.url());
+        }
+        Ok(report)
     }
 
     /// # Errors
@@ -139,6 +156,7 @@ impl Cache {
         let _ = fs::create_dir_all(dir.join(DATA_DIR));
         let guard = keep_whole(&dir);
         let report = fetch(client, &remote, &dir, options, watch)?;
+        self.note_copy(&dir, remote.url());
         let open = OpenOptions { digest: report.digest, ..open.clone() };
         let bundle = Bundle::open(&report.dir, open)?.with_guard(guard);
         let bundle = Mender::attach(bundle, client, url, TellWaiting::default());
@@ -175,8 +193,9 @@ impl Cache {
         tell: TellWaiting,
         watch: Watch<'_>,
     ) -> Result<(PathBuf, Streamed), Error> {
-        let dir = self.dir_of(remote.digest());
+        let (dir, url) = (self.dir_of(remote.digest()), remote.url().clone());
         let streamed = Streamed::open(client, remote, &dir, splits, limit, tell, watch)?;
+        self.note_copy(&dir, &url);
         Ok((dir, streamed))
     }
 
@@ -283,6 +302,40 @@ impl Cache {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Records that the bundle at `url`, which has a digest, was copied to the folder `dir` by this
+    /// program, so that the copy may be repaired while it is read. A record that cannot be written is
+    /// not needed by anything else.
+    pub fn note_copy(&self, dir: &Path, url: &BundleUrl) {
+        let Some((path, digest)) = self.copy_file(dir).zip(url.digest) else { return };
+        if self.create().is_err() {
+            return;
+        }
+        remove_abandoned_temps(folder_of(&path));
+        // A query may have a secret, and says how to ask rather than what.
+        let name = url.url.to_string();
+        let name = name.split('?').next().unwrap_or_default();
+        let record = format!("{name}#blake3={}\n", digest.hex());
+        if fs::read_to_string(&path).is_ok_and(|known| known == record) {
+            return;
+        }
+        let _ = fs::create_dir_all(folder_of(&path));
+        let _ = write_file(&path, record.as_bytes());
+    }
+
+    /// Returns the URL of the bundle with this digest, if this cache's user let this program copy it to
+    /// the folder `dir`.
+    #[must_use]
+    pub fn url_of_copy(&self, dir: &Path, digest: Digest) -> Option<BundleUrl> {
+        self.check_own().ok()?;
+        let text = fs::read_to_string(self.copy_file(dir)?).ok()?;
+        text.trim().parse().ok().filter(|url: &BundleUrl| url.digest == Some(digest))
+    }
+
+    fn copy_file(&self, dir: &Path) -> Option<PathBuf> {
+        let dir = fs::canonicalize(dir).ok()?;
+        Some(self.root.join("copies").join(Digest::of(dir.as_os_str().as_bytes()).hex()))
     }
 
     /// The file with the digest first seen at a URL, from whichever server it was read.

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod artifact;
 mod blocks;
 mod bundle_files;
@@ -30,14 +31,15 @@ mod url;
 mod watch;
 mod wrong_copy;
 
+pub use access::Access;
 pub use artifact::{ARTIFACT_TYPE, ArtifactFile, artifact_files, artifact_title};
 pub use blocks::read_blocks;
-pub use cache::{Cache, scratch};
+pub use cache::{Cache, Opened, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
 // These are argument types of functions here: callers that fetch or stage need no other part of the
 // client.
-pub use bundle_files::{Blocks, BundleFiles, ManifestFile};
+pub use bundle_files::{Blocks, BundleFiles, ManifestFile, has_splits};
 pub use fetch::{
     Checked, CopyUsed, FetchOptions, FetchReport, FolderLock, RepairReport, SampleOptions,
     SampleReport, TellWaiting, Trust, Unrepaired, fetch, fetch_from, fetch_object,
@@ -47,15 +49,15 @@ pub use folder::{
     DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
     publish_folder,
 };
+pub use gular_files::{Progress, Waiting, Watch};
 pub use gular_pelican::{Client, ClientOptions};
-pub use open::{BundleOptions, Opened, open_bundle};
+pub use open::{BundleOptions, open_bundle};
 pub use prestage::{PrestageOptions, PrestageReport, prestage};
 pub use publish::{
     PublishOptions, PublishReport, SoundBundle, publish, publish_file, publish_file_with_blocks,
 };
 pub use published::{Published, Stored};
-pub use remote::{Remote, RemoteBundle, has_splits};
+pub use remote::{Remote, RemoteBundle};
 pub use sparse::{GiveValue, Sparse, SparseReport, read_samples};
 pub use url::BundleUrl;
-pub use watch::{Progress, Waiting, Watch};
 pub use wrong_copy::{WrongCopy, wrong_copies};

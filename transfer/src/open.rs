@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_bundle::{Bundle, OpenOptions, Split};
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_pelican::{Client, Env};
 
 use crate::fetch::Mender;
-use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Trust, Watch};
+use crate::{Access, BundleUrl, Cache, Error, FetchOptions, Opened, TellWaiting, Trust, Watch};
 
 /// Options of [`open_bundle`]: what is opened, and how.
 #[derive(Debug, Clone, Default)]
@@ -29,24 +29,14 @@ pub struct BundleOptions {
     pub streamed: bool,
     /// Is called with what a streamed bundle waits for.
     pub tell: TellWaiting,
-    /// For a URL, files with the token to use, tried before those that the environment names.
-    pub token_files: Vec<PathBuf>,
-    /// The most bytes per second from servers, all threads together.
-    pub max_bytes_per_second: Option<u64>,
-}
-
-/// An open bundle, and how it was fetched.
-#[derive(Debug)]
-pub struct Opened {
-    /// The bundle. All wanted splits of it are on this machine, unless shards are fetched when they
-    /// are needed.
-    pub bundle: Bundle,
-    /// The report on the fetch; `None` for a local folder, or if shards are fetched later.
-    pub fetched: Option<FetchReport>,
+    /// How servers are asked.
+    pub access: Access,
 }
 
 /// Opens the bundle at `place`: a local folder, or a URL, with `#blake3=…` or without,
-/// which is fetched into the node's cache first.
+/// which is fetched into the node's cache first. Damaged blocks of the cache are fetched again when
+/// they are read; of another folder only if [`Cache::note_copy`] recorded it, and never if the bundle
+/// was made of files that another program wrote.
 ///
 /// # Errors
 /// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], [`Error::CacheLimit`], and
@@ -57,8 +47,17 @@ pub fn open_bundle(
     env: &Env,
     watch: Watch<'_>,
 ) -> Result<Opened, Error> {
+    let cache = Cache::at(options.cache.as_deref(), env);
+    let client = options.access.client(cache.route_folder(), env);
     if !place.contains("://") {
         let bundle = Bundle::open(Path::new(place), options.open.clone())?;
+        // Adopted files are the user's own, and may be changed at any time.
+        let is_ours = !bundle.manifest().made.contains_key("adopted");
+        let url = cache.url_of_copy(Path::new(place), bundle.digest()).filter(|_| is_ours);
+        let bundle = match url {
+            Some(url) => Mender::attach_with(bundle, client, &url, options.tell.clone()),
+            None => bundle,
+        };
         return Ok(Opened { bundle, fetched: None });
     }
     let mut url: BundleUrl = place.parse()?;
@@ -68,12 +67,6 @@ pub fn open_bundle(
         }
         url.digest = Some(wanted);
     }
-    let token_files = options.token_files.clone();
-    let cache = Cache::at(options.cache.as_deref(), env);
-    let route_folder = Some(cache.route_folder());
-    let max_bytes_per_second = options.max_bytes_per_second;
-    let own = ClientOptions::new(env.clone());
-    let client = ClientOptions { token_files, route_folder, max_bytes_per_second, ..own };
     let client = Client::new(client)?;
     let mut fetch = FetchOptions {
         splits: options.splits.clone(),

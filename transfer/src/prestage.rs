@@ -14,6 +14,7 @@ use gular_pelican::{Client, Copy, PlainSink};
 use serde::Serialize;
 
 use crate::remote::{by_file, files_of};
+use crate::watch::check;
 use crate::{BundleUrl, Error, Published, Remote, RemoteBundle, Watch, read_blocks};
 
 /// Options of [`prestage`]: what is read, and how.
@@ -90,7 +91,7 @@ pub fn prestage(
         group.iter().try_for_each(|shard| job.shard(shard, &mut seen))
     };
     parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
-    watch.check()?;
+    check(watch)?;
     Ok(PrestageReport {
         url: remote.url().clone(),
         digest: remote.digest(),
@@ -211,7 +212,7 @@ impl Job<'_> {
             (self.advance)(bytes.len() as u64);
             Ok(())
         };
-        remote.stream(client, &shard.file, &accepts, 0, &mut sink, cancel)
+        remote.stream(client, &shard.file, &accepts, 0..u64::MAX, &mut sink, cancel)
     }
 
     /// Reads an index or a view, and counts it unless it was seen.

@@ -15,7 +15,9 @@ use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Stat, Url};
 
 use crate::data_folder::DataFolder;
 use crate::published::stored_at;
-use crate::{BundleUrl, Error, ManifestFile, Published, Stored};
+use crate::{
+    BundleFiles, BundleUrl, Error, ManifestFile, Published, Stored, WrongCopy, wrong_copies,
+};
 
 /// A published bundle whose manifest has been read.
 #[derive(Debug)]
@@ -171,8 +173,7 @@ impl RemoteBundle {
         })
     }
 
-    /// Reads the blocks of a shard from `from_block` to its end, as [`Client::stream`] does, from
-    /// whichever folder has it.
+    /// Reads blocks of a shard, as [`Client::stream`] does, from whichever folder has it.
     ///
     /// # Errors
     /// Those of [`Client::stream`].
@@ -181,21 +182,21 @@ impl RemoteBundle {
         client: &Client,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: Range<u64>,
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
         // Blocks that one folder gave are not read again from the next.
-        let mut next = from_block;
+        let mut next = blocks.start;
         self.data.seek(&self.published, file, |url| {
             let object = Object { url, len_bytes: file.bytes, accepts };
-            let from = next;
+            let wanted = next..blocks.end;
             let mut counted = |position: u64, bytes: &[u8]| {
                 sink(position, bytes)?;
                 next += 1;
                 Ok(())
             };
-            client.stream(&object, from, &mut counted, cancel)
+            client.stream(&object, wanted, &mut counted, cancel)
         })
     }
 
@@ -394,17 +395,37 @@ pub(crate) fn by_file<'a>(shards: &[&'a ShardEntry]) -> Vec<Vec<&'a ShardEntry>>
     groups
 }
 
-/// Returns an error unless the bundle has each of `splits`.
-///
-/// # Errors
-/// [`Error::NoSplit`] names the first one that the bundle does not have.
-pub fn has_splits(manifest: &Manifest, splits: &[Split]) -> Result<(), Error> {
-    let has = |split: Split| manifest.of_split(split).next().is_some();
-    match splits.iter().copied().find(|split| !has(*split)) {
-        None => Ok(()),
-        Some(split) => {
-            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
-            Err(Error::NoSplit { split, has })
-        }
+/// A published bundle, with the client that reads it.
+pub(crate) struct OfFederation<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) remote: &'a RemoteBundle,
+}
+
+impl BundleFiles for OfFederation<'_> {
+    fn name(&self) -> String {
+        self.remote.url().to_string()
+    }
+
+    fn manifest(&self) -> &ManifestFile {
+        self.remote.file()
+    }
+
+    fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
+        self.remote.read(self.client, file, cancel)
+    }
+
+    fn stream(
+        &self,
+        file: &FileEntry,
+        accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+        blocks: Range<u64>,
+        sink: &mut Sink<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        self.remote.stream(self.client, file, accepts, blocks, sink, cancel)
+    }
+
+    fn wrong_copies(&self) -> Vec<WrongCopy> {
+        wrong_copies(self.client)
     }
 }

@@ -66,13 +66,14 @@ impl BundleFiles for Lent {
         &self,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: std::ops::Range<u64>,
         sink: &mut gular_pelican::Sink<'_>,
         _cancel: &AtomicBool,
     ) -> Result<(), Error> {
         let bytes = self.bytes(file);
-        let mut blocks = Blocks::new(file, accepts, from_block, sink);
-        for piece in bytes[from_block as usize * BLOCK..].chunks(300_000) {
+        let from = blocks.start as usize * BLOCK;
+        let mut blocks = Blocks::new(file, accepts, blocks, sink);
+        for piece in bytes[from..].chunks(300_000) {
             let left = self.allowed.load(Ordering::Relaxed);
             if left < piece.len() {
                 let message = "the connection was lost".to_owned();

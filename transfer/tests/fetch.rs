@@ -21,14 +21,14 @@ use gular_transfer::{
 use tempfile::TempDir;
 
 /// A bundle as an origin stores it: `set/v1/manifest.json`, `set/data/…`.
-struct Published {
+pub(crate) struct Published {
     dir: TempDir,
-    digest: Digest,
+    pub(crate) digest: Digest,
     /// Name of the bundle's largest shard, which has more than one block.
-    big: String,
+    pub(crate) big: String,
 }
 
-fn publish() -> Published {
+pub(crate) fn publish() -> Published {
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
     let digest = fixtures::make(&set, &[100, 2 * BLOCK + 1000, 5000]);
@@ -43,19 +43,24 @@ fn open(dir: &Path) -> Bundle {
 }
 
 impl Published {
-    fn url(&self) -> BundleUrl {
+    pub(crate) fn url(&self) -> BundleUrl {
         format!("{}#blake3={}", self.plain_url(), self.digest.hex()).parse().unwrap()
     }
 
-    fn plain_url(&self) -> String {
+    pub(crate) fn plain_url(&self) -> String {
         format!("file://{}/set/v1", self.dir.path().display())
     }
 
-    fn object(&self, name: &str) -> PathBuf {
+    pub(crate) fn object(&self, name: &str) -> PathBuf {
         self.dir.path().join("set").join(DATA_DIR).join(name)
     }
 
-    fn fetch(&self, to: &Path) -> Result<FetchReport, Error> {
+    /// Opens it as a local bundle.
+    pub(crate) fn open(&self) -> Bundle {
+        open(&self.dir.path().join("set/v1"))
+    }
+
+    pub(crate) fn fetch(&self, to: &Path) -> Result<FetchReport, Error> {
         self.fetch_with(to, &FetchOptions::default())
     }
 
@@ -66,7 +71,7 @@ impl Published {
     }
 
     /// Checks that `dir` has the whole bundle, byte for byte, and nothing else.
-    fn check_same(&self, dir: &Path) {
+    pub(crate) fn check_same(&self, dir: &Path) {
         let names = |dir: &Path| {
             let mut names: Vec<_> =
                 fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -83,11 +88,11 @@ impl Published {
     }
 }
 
-fn client() -> Client {
+pub(crate) fn client() -> Client {
     Client::new(ClientOptions::new(Env::default())).unwrap()
 }
 
-fn flip(path: &Path, at: usize) {
+pub(crate) fn flip(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 1;
     let _ = fs::remove_file(path);
@@ -385,6 +390,7 @@ fn copies_of_other_lengths_give_the_blocks_that_they_have_right() {
 fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
     let published = publish();
     let root = tempfile::tempdir().unwrap();
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     for streamed in [false, true] {
         let cache = root.path().join(format!("cache-{streamed}"));
         let options =
@@ -400,12 +406,12 @@ fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
         });
         let big = cache.join(published.digest.hex()).join(DATA_DIR).join(&published.big);
         flip(&big, BLOCK + 7);
+        fs::set_permissions(&big, fs::Permissions::from_mode(0o444)).unwrap();
         let sample = gular_bundle::SampleId { shard, row: Row(0) };
         let mut bytes = Vec::new();
         bundle.read(sample, FieldIdx(0), &mut bytes).unwrap();
         assert_eq!(bundle.mended(), [(published.big.clone(), 1)]);
         assert_eq!(fs::read(&big).unwrap(), fs::read(published.object(&published.big)).unwrap());
-        use std::os::unix::fs::MetadataExt as _;
         assert_eq!(fs::metadata(&big).unwrap().mode() & 0o777, 0o444);
         // The only copy is damaged, too: the error names the sample.
         flip(&big, BLOCK + 7);
@@ -414,8 +420,8 @@ fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
         let again = open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
         let error = again.bundle.read(sample, FieldIdx(0), &mut bytes).unwrap_err();
         assert!(matches!(error, gular_bundle::Error::SampleDigest(_)), "{error}");
-        let error = again.bundle.mend(sample, FieldIdx(0)).unwrap_err().to_string();
-        assert!(error.contains("it is damaged in the node's cache"), "{error}");
+        let error = again.bundle.mend(sample, FieldIdx(0), &cancel).unwrap_err().to_string();
+        assert!(error.contains("its copy in `"), "{error}");
         flip(&published.object(&published.big), BLOCK + 8);
     }
 }

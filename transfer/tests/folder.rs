@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_pelican::{Client, ClientOptions, Env, Url};
+use gular_federation::{Federation, Options, TokenRequest, mint};
+use gular_pelican::{Client, ClientOptions, CompareBy, Env, Url};
 use gular_transfer::{
     Error, FolderFetch, FolderLock, FolderOptions, FolderReport, Watch, fetch_folder,
     publish_folder,
@@ -189,4 +190,40 @@ fn collections_without_an_end_end() {
     let few = FolderOptions { max_objects: 100, ..FolderOptions::default() };
     let error = fetch(&server(wider), to.path(), &few).unwrap_err();
     assert!(matches!(error, Error::TooMany { limit: 100, .. }), "{error}");
+}
+
+/// The server counts the requests.
+#[test]
+fn a_listing_spares_the_questions_for_each_object() {
+    const FILES: usize = 20;
+    let (from, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for i in 0..FILES {
+        fs::write(from.path().join(format!("{i}.bin")), i.to_string()).unwrap();
+    }
+    let federation = Federation::start(&Options::new(dir.path())).unwrap();
+    let all = || vec!["/".to_owned()];
+    let request = TokenRequest { read: all(), create: all(), ..TokenRequest::default() };
+    let token = mint(dir.path(), &request).unwrap();
+    let token_file = dir.path().join("token");
+    fs::write(&token_file, token.secret()).unwrap();
+    let env = Env::from_pairs(&[
+        ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
+        ("BEARER_TOKEN_FILE", token_file.to_str().unwrap()),
+    ]);
+    let url = Url::parse(&format!("{}/files", federation.url())).unwrap();
+    let cancel = AtomicBool::new(false);
+    let publish = |compare_by| {
+        let before = federation.counts().requests;
+        let options = FolderOptions { compare_by, ..FolderOptions::default() };
+        let client = Client::new(ClientOptions::new(env.clone())).unwrap();
+        let watch = Watch::silent(&cancel);
+        let done = publish_folder(&client, from.path(), &url, &options, &|_| (), watch).unwrap();
+        assert!(done.failed.is_empty(), "{done:?}");
+        let requests = usize::try_from(federation.counts().requests - before).unwrap();
+        (done.report.uploaded, done.report.identical, requests)
+    };
+    // A listing, and for each file PUT and its checksum.
+    assert_eq!(publish(CompareBy::Bytes), (FILES, 0, 2 * FILES + 1));
+    assert_eq!(publish(CompareBy::Bytes), (0, FILES, FILES + 1));
+    assert_eq!(publish(CompareBy::Size), (0, FILES, 1));
 }

@@ -9,5 +9,6 @@ mod find;
 mod fixtures;
 mod folder;
 mod last_good;
+mod mend;
 mod publish;
 mod sparse;

@@ -27,14 +27,14 @@ def block(come, go):
 
 
 class UNet(nn.Module):
-    def __init__(self, bands, width=8):
+    def __init__(self, bands, width=8, out=len(CLASSES)):
         super().__init__()
         self.register_buffer("mean", torch.zeros(1, bands, 1, 1))
         self.register_buffer("std", torch.ones(1, bands, 1, 1))
         self.down1, self.down2 = block(bands, width), block(width, 2 * width)
         self.middle = block(2 * width, 4 * width)
         self.up2, self.up1 = block(6 * width, 2 * width), block(3 * width, width)
-        self.last = nn.Conv2d(width, len(CLASSES), 1)
+        self.last = nn.Conv2d(width, out, 1)
 
     def forward(self, pixels):
         fine = self.down1((pixels.float() - self.mean) / self.std)
@@ -78,9 +78,19 @@ def train(bundle, weights):
     save_file(net.state_dict(), weights)
 
 
+def write_map(to, values, crs, transform, nodata):
+    """Writes a number per pixel as GeoTIFF; `crs` is a text, `transform` six numbers in GDAL's order."""
+    pathlib.Path(to).parent.mkdir(parents=True, exist_ok=True)
+    height, width = values.shape
+    place = {"crs": crs or None, "transform": rasterio.Affine.from_gdal(*map(float, transform))}
+    shape = {"count": 1, "height": height, "width": width, "dtype": values.dtype}
+    with rasterio.open(to, "w", driver="GTiff", nodata=nodata, compress="deflate", **shape, **place) as file:
+        file.write(values, 1)
+
+
 def predict(weights, scene, to):
     with rasterio.open(scene) as file:
-        profile = {"crs": file.crs, "transform": file.transform, "width": file.width, "height": file.height}
+        crs, transform = file.crs, file.transform.to_gdal()
         net = UNet(file.count)
         net.load_state_dict(load_file(weights))
         classes = np.empty((file.height, file.width), np.uint8)
@@ -93,8 +103,7 @@ def predict(weights, scene, to):
                 found = net(whole).argmax(1)[0, : last - first, : file.width].numpy().astype(np.uint8)
             found[(pixels == file.nodata).all(0)] = UNKNOWN
             classes[top : top + ROWS] = found[top - first :][:ROWS]
-    with rasterio.open(to, "w", driver="GTiff", count=1, dtype="uint8", nodata=UNKNOWN, compress="deflate", **profile) as file:
-        file.write(classes, 1)
+    write_map(to, classes, crs, transform, UNKNOWN)
     colours = np.zeros((256, 3), np.uint8)
     colours[: len(CLASSES)] = list(CLASSES.values())
     picture = pathlib.Path(to).with_suffix(".png")

@@ -12,7 +12,7 @@ use std::time::Instant;
 use gular_bundle::{
     DATA_DIR, Digest, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx,
 };
-use gular_files::parallel;
+use gular_files::{Watch, parallel};
 use gular_pelican::{Attempts, Client, Error as Pelican, Url};
 use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored, wrong_copies};
 
@@ -37,9 +37,9 @@ pub fn verify_url(
     client: &Client,
     url: &Url,
     options: &VerifyOptions,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<VerifyReport, Error> {
+    let Watch { progress, cancel, .. } = watch;
     let start = Instant::now();
     let url = BundleUrl { url: url.clone(), digest: options.digest };
     let remote = match RemoteBundle::open(client, &url, cancel) {
@@ -253,18 +253,15 @@ impl Check<'_> {
         let mut next = 0;
         while let Some(ahead) = wanted.get(next..).and_then(|rest| rest.iter().position(|w| *w)) {
             next += ahead;
-            let from = next as u64;
+            let run = wanted.get(next..).unwrap_or_default().iter().take_while(|wanted| **wanted);
+            let run = next as u64..(next + run.count()) as u64;
             let mut sink = |_: u64, bytes: &[u8]| {
                 (self.walk.advance)(bytes.len() as u64);
                 next += 1;
-                match wanted.get(next) {
-                    Some(false) => Err(std::io::Error::other("the next block is not wanted")),
-                    _ => Ok(()),
-                }
+                Ok(())
             };
-            match remote.stream(client, &entry.file, &accepts, from, &mut sink, cancel) {
-                Ok(()) => break,
-                Err(Transfer::Pelican(Pelican::Sink { .. })) => {}
+            match remote.stream(client, &entry.file, &accepts, run, &mut sink, cancel) {
+                Ok(()) => {}
                 Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
                     self.missing(index, &server);
                     return Ok(());

@@ -11,7 +11,7 @@ use gular_bundle::{
     Backend, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Row, SampleId, ShardIdx,
     Split, data_folder,
 };
-use gular_files::parallel;
+use gular_files::{Watch, parallel};
 
 use crate::digest::digest;
 use crate::notes::notes;
@@ -30,9 +30,9 @@ use crate::{Error, Mode, VerifyOptions};
 pub fn verify(
     dir: &Path,
     options: &VerifyOptions,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<VerifyReport, Error> {
+    let Watch { progress, cancel, .. } = watch;
     let start = Instant::now();
     let source = open_manifest(dir)?;
     let len = source.len_bytes();

@@ -50,7 +50,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     assert!(opened.ends_with(expected), "opened: {opened}");
 
     let options = VerifyOptions::default();
-    let report = verify(dir.path(), &options, &|_, _| (), &cancel).unwrap();
+    let report = verify(dir.path(), &options, Watch::silent(&cancel)).unwrap();
     let message = |report: &VerifyReport| {
         let of_index = report.faults.iter().find(|fault| fault.kind == FaultKind::Index);
         of_index.map(|fault| fault.message.clone()).unwrap_or_default()
@@ -63,7 +63,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     fs::rename(dir.path().join(MANIFEST_NAME), version.join(MANIFEST_NAME)).unwrap();
     let client = Client::new(ClientOptions::new(Env::default())).unwrap();
     let url: BundleUrl = format!("file://{}", version.display()).parse().unwrap();
-    let report = verify_url(&client, &url.url, &options, &|_, _| (), &cancel).unwrap();
+    let report = verify_url(&client, &url.url, &options, Watch::silent(&cancel)).unwrap();
     assert_eq!(message(&report), expected);
 
     let remote = RemoteBundle::open(&client, &url, &cancel).unwrap();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, FieldIdx, Index, OpenOptions, Row, write_manifest};
+use gular_files::Watch;
 use gular_verify::{Error, Fault, FaultKind, Mode, VerifyOptions, VerifyReport, verify};
 
 fn first_index(dir: &Path) -> Index {
@@ -229,7 +230,7 @@ fn any_number_of_jobs_gives_the_same_report() {
     }
     let with = |jobs| {
         let options = VerifyOptions { jobs, ..VerifyOptions::default() };
-        verify(dir.path(), &options, &|_, _| {}, &AtomicBool::new(false)).unwrap().faults
+        verify(dir.path(), &options, Watch::silent(&AtomicBool::new(false))).unwrap().faults
     };
     let one = with(1);
     assert_eq!(one.len(), 6);
@@ -248,11 +249,16 @@ fn progress_ends_at_the_total_and_a_stop_is_an_error() {
         *seen = (seen.0.max(done), total);
     };
     let options = VerifyOptions { jobs: 2, ..VerifyOptions::default() };
-    let report = verify(dir.path(), &options, &progress, &AtomicBool::new(false)).unwrap();
+    let report = verify(
+        dir.path(),
+        &options,
+        Watch { progress: &progress, ..Watch::silent(&AtomicBool::new(false)) },
+    )
+    .unwrap();
     assert_eq!(*seen.lock().unwrap(), (report.bytes, report.bytes));
 
     let cancel = AtomicBool::new(false);
     let stop = |_: u64, _: u64| cancel.store(true, Ordering::Relaxed);
-    let stopped = verify(dir.path(), &options, &stop, &cancel);
+    let stopped = verify(dir.path(), &options, Watch { progress: &stop, ..Watch::silent(&cancel) });
     assert!(matches!(stopped, Err(Error::Cancelled { bytes, total }) if bytes < total));
 }

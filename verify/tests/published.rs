@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{first, flip, kinds, make};
 use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME};
+use gular_files::Watch;
 use gular_pelican::{Client, ClientOptions, Env, Url};
 use gular_verify::{ByteRange, Error, FaultKind, Mode, VerifyOptions, VerifyReport, verify_url};
 use tempfile::TempDir;
@@ -33,7 +34,7 @@ impl Published {
         let url = format!("file://{}/set/v1", self.dir.path().display());
         let options = VerifyOptions { mode, digest, jobs: 2, max_keys: 3, splits: Vec::new() };
         let cancel = AtomicBool::new(false);
-        verify_url(&client, &Url::parse(&url).unwrap(), &options, &|_, _| (), &cancel)
+        verify_url(&client, &Url::parse(&url).unwrap(), &options, Watch::silent(&cancel))
     }
 
     fn full(&self) -> VerifyReport {

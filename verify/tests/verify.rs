@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions, Split};
+use gular_files::Watch;
 use gular_verify::{Error, FaultKind, Mode, VerifyOptions};
 
 #[test]
@@ -242,6 +243,6 @@ fn a_split_that_is_not_there_is_not_sound() {
     make(dir.path(), &[100]);
     let cancel = std::sync::atomic::AtomicBool::new(false);
     let options = VerifyOptions { splits: vec![Split::Test], ..VerifyOptions::default() };
-    let error = gular_verify::verify(dir.path(), &options, &|_, _| (), &cancel).unwrap_err();
+    let error = gular_verify::verify(dir.path(), &options, Watch::silent(&cancel)).unwrap_err();
     assert_eq!(error.to_string(), "the bundle has no split `test`; it has `train`, `val`");
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all tests that need no outside tool.
 
 use std::env;
-use std::io::{self, BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::num::NonZero;
 use std::ops::AddAssign;
 use std::process::{Command, Stdio};
@@ -88,9 +88,13 @@ pub(crate) fn test(
         // Lines of the other sets, which run beside the first and are shown when it has ended.
         let (say, said) = mpsc::channel();
         let mut beside = None;
-        let first = counted(run(*first), Stderr::Shown, &mut |line| {
+        let stderr = if io::stderr().is_terminal() { Stderr::Shown } else { Stderr::Said };
+        let first = counted(run(*first), stderr, &mut |line| {
             println!("{line}");
-            // A test program's: cargo has compiled the set, and lets others compile.
+            if !line.trim_start().starts_with("Running ") && !line.starts_with("running ") {
+                return;
+            }
+            // Cargo has compiled the set, and lets others compile.
             beside.get_or_insert_with(|| {
                 let say = say.clone();
                 scope.spawn(move || -> Result<Vec<Ended>> {
@@ -112,7 +116,7 @@ pub(crate) fn test(
     let mut total = Counts::default();
     ended.iter().for_each(|ended| total += ended.counts);
     println!("\n{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
-    let broken: Vec<String> = ended.into_iter().filter_map(|ended| ended.failed).collect();
+    let broken: Vec<String> = ended.into_iter().filter_map(Ended::failure).collect();
     if !broken.is_empty() {
         bail!("not all tests passed; the failing runs were\n  {}", broken.join("\n  "));
     }
@@ -125,6 +129,25 @@ struct Ended {
     counts: Counts,
     /// The command, if it failed.
     failed: Option<String>,
+    /// What cargo says of the programs that failed.
+    reasons: Vec<String>,
+}
+
+impl Ended {
+    /// The command and the reasons, if it failed.
+    fn failure(self) -> Option<String> {
+        let reasons = self.reasons.iter().map(|reason| format!("\n    {reason}"));
+        Some(self.failed? + &reasons.collect::<String>())
+    }
+}
+
+/// Whether cargo says in this line which test program failed, or how: it may have crashed after
+/// its last test, and then no test is said to have failed.
+fn is_reason(line: &str) -> bool {
+    let line = line.trim_start();
+    ["error: test failed", "error: doctest failed", "process didn't exit successfully"]
+        .iter()
+        .any(|start| line.starts_with(start))
 }
 
 fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
@@ -157,15 +180,18 @@ fn counted(mut command: Command, stderr: Stderr, say: &mut dyn FnMut(&str)) -> R
         command.stdout(pipe).spawn().with_context(|| process::cannot_start(&command))?;
     // The lines end when nobody can write any more, and the command has the pipe, too.
     drop(command);
-    let mut counts = Counts::default();
+    let (mut counts, mut reasons) = (Counts::default(), Vec::new());
     for line in BufReader::new(lines).split(b'\n') {
         let line = line.with_context(|| format!("cannot read what `{shown}` prints"))?;
         let line = String::from_utf8_lossy(&line);
         say(&line);
         counts += Counts::of_line(&line).unwrap_or_default();
+        if is_reason(&line) {
+            reasons.push(line.trim_start().to_owned());
+        }
     }
     let failed = !child.wait()?.success();
-    Ok(Ended { counts, failed: failed.then_some(shown) })
+    Ok(Ended { counts, failed: failed.then_some(shown), reasons })
 }
 
 /// Where the errors of a `cargo test` are shown.

@@ -6,16 +6,16 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use gular_bench::{
     BenchOptions, CacheState, Error, Estimate, Progress, ReadOrder, RowKind, bench, estimate,
 };
-use gular_bundle::{Backend, Envelope};
+use gular_bundle::{Backend, Envelope, Payload};
 use indicatif::ProgressBar;
 
 use crate::exit::{Exit, Failure};
 use crate::html_page::{self, HtmlPage};
-use crate::payload::PayloadArg;
+use crate::named::named;
 use crate::progress::{bytes_bar, steps_bar};
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
@@ -86,28 +86,28 @@ pub(crate) struct BenchRows {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        value_enum,
+        value_parser = named::<Payload>(),
         hide_possible_values = true
     )]
-    pub(crate) payload: Vec<PayloadArg>,
+    pub(crate) payload: Vec<Payload>,
     /// `pread`, `map` [default: both]
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        value_enum,
+        value_parser = named::<Backend>(),
         hide_possible_values = true
     )]
-    pub(crate) reader: Vec<ReaderArg>,
+    pub(crate) reader: Vec<Backend>,
     /// `shuffled`, `sequential` [default: both]
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        value_enum,
+        value_parser = named::<ReadOrder>(),
         hide_possible_values = true
     )]
-    pub(crate) order: Vec<BenchOrderArg>,
+    pub(crate) order: Vec<ReadOrder>,
     /// Numbers of threads, such as `1,2,8` [default: 1 and all cores]
     ///
     /// Bundles are written with the largest of them.
@@ -118,10 +118,10 @@ pub(crate) struct BenchRows {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        value_enum,
+        value_parser = named::<CacheState>(),
         hide_possible_values = true
     )]
-    pub(crate) page_cache: Vec<PageCacheArg>,
+    pub(crate) page_cache: Vec<CacheState>,
     /// `read` (bytes), `load` (batches of decoded pictures) [default: both]
     ///
     /// Batches are measured with the first reader and order.
@@ -129,10 +129,10 @@ pub(crate) struct BenchRows {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        value_enum,
+        value_parser = named::<RowKind>(),
         hide_possible_values = true
     )]
-    pub(crate) kind: Vec<KindArg>,
+    pub(crate) kind: Vec<RowKind>,
     /// Leave out plain files, HDF5 library and hand-written loops
     #[arg(long)]
     pub(crate) no_baselines: bool,
@@ -157,30 +157,6 @@ impl BenchRows {
     fn most_jobs(&self) -> usize {
         self.jobs.iter().max().map_or_else(|| Jobs::default().count(), |n| n.get())
     }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ReaderArg {
-    Pread,
-    Map,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BenchOrderArg {
-    Shuffled,
-    Sequential,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PageCacheArg {
-    Warm,
-    Cold,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum KindArg {
-    Read,
-    Load,
 }
 
 pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
@@ -220,7 +196,7 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     }
     // Last: the figures were shown, whatever becomes of the page.
     if let Some(page) = page {
-        page.save(&gular_bench::page(&report))?;
+        page.save(&gular_bench::page(&report).html())?;
     }
     Ok(Exit::Done)
 }
@@ -245,27 +221,15 @@ fn rows(options: &mut BenchOptions, rows: &BenchRows) {
     list(&mut options.envelopes, &rows.envelope, |envelope| envelope);
     let size = options.size;
     list(&mut options.payloads, &rows.payload, |payload| match payload {
-        PayloadArg::Encoded => BenchOptions::encoded(),
-        PayloadArg::Reencoded => BenchOptions::reencoded(),
-        PayloadArg::Raw => BenchOptions::raw(size),
+        Payload::Encoded => BenchOptions::encoded(),
+        Payload::Reencoded => BenchOptions::reencoded(),
+        Payload::Raw => BenchOptions::raw(size),
     });
-    list(&mut options.readers, &rows.reader, |reader| match reader {
-        ReaderArg::Pread => Backend::Pread,
-        ReaderArg::Map => Backend::Map,
-    });
-    list(&mut options.orders, &rows.order, |order| match order {
-        BenchOrderArg::Shuffled => ReadOrder::Shuffled,
-        BenchOrderArg::Sequential => ReadOrder::Sequential,
-    });
+    list(&mut options.readers, &rows.reader, |reader| reader);
+    list(&mut options.orders, &rows.order, |order| order);
     list(&mut options.threads, &rows.jobs, usize::from);
-    list(&mut options.caches, &rows.page_cache, |cache| match cache {
-        PageCacheArg::Warm => CacheState::Warm,
-        PageCacheArg::Cold => CacheState::Cold,
-    });
-    list(&mut options.kinds, &rows.kind, |kind| match kind {
-        KindArg::Read => RowKind::Read,
-        KindArg::Load => RowKind::Load,
-    });
+    list(&mut options.caches, &rows.page_cache, |cache| cache);
+    list(&mut options.kinds, &rows.kind, |kind| kind);
     options.baselines &= !rows.no_baselines;
     options.batch_size = rows.batch_size.map_or(options.batch_size, usize::from);
     options.rounds = rows.rounds.map_or(options.rounds, usize::from);

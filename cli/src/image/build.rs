@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use gular_containers::make::{BuildOptions, Built, ImageCompression, ImageFormat, build};
 
 use super::cargo::Cargo;
@@ -12,10 +12,15 @@ use super::transport::Web;
 use super::watch::Bars;
 use super::{check, replay};
 use crate::exit::{Exit, Failure};
+use crate::named::{described, named};
 use crate::network::ended;
 use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
+
+/// What the help says of `--compression`.
+pub(super) const COMPRESSIONS: &[&str] =
+    &["Read everywhere", "Smaller and faster; refused by Apptainer before 1.4"];
 
 /// Build the image
 ///
@@ -40,17 +45,17 @@ pub(super) struct BuildArgs {
     /// A SIF, an OCI layout (a folder), or that layout as one tar.
     #[arg(
         long,
-        value_enum,
+        value_parser = named::<ImageFormat>(),
         value_delimiter = ',',
         default_value = "sif",
         hide_possible_values = true
     )]
-    pub(super) format: Vec<FormatArg>,
+    pub(super) format: Vec<ImageFormat>,
     /// Of SIF files and OCI layers: `gzip`, `zstd`
     ///
     /// `gzip` is read everywhere. `zstd` is smaller and faster; Apptainer before 1.4 refuses it.
-    #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
-    pub(super) compression: CompressionArg,
+    #[arg(long, value_parser = described::<ImageCompression>(COMPRESSIONS), default_value = "gzip", hide_possible_values = true)]
+    pub(super) compression: ImageCompression,
     /// A finished program, instead of the recipe's
     #[arg(long, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
@@ -83,21 +88,6 @@ pub(super) struct BuildArgs {
     pub(super) place: PlaceArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FormatArg {
-    Sif,
-    Oci,
-    OciArchive,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum CompressionArg {
-    /// Read everywhere
-    Gzip,
-    /// Smaller and faster; refused by Apptainer before 1.4
-    Zstd,
-}
-
 pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let web = Web::new(&stop)?;
@@ -119,8 +109,8 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
 fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, Failure> {
     let mut options = BuildOptions::new(&args.recipe, args.place.cache()?, args.sources.sources());
     options.out.clone_from(&args.out);
-    options.formats = args.format.iter().map(|format| ImageFormat::from(*format)).collect();
-    options.compression = args.compression.into();
+    options.formats.clone_from(&args.format);
+    options.compression = args.compression;
     options.program.clone_from(&args.program);
     options.compile = Some(cargo);
     options.vendor.clone_from(&args.from_vendor);
@@ -134,25 +124,6 @@ fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, F
     options.host_paths = check::host_paths();
     options.tools = tools();
     Ok(options)
-}
-
-impl From<FormatArg> for ImageFormat {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Sif => Self::Sif,
-            FormatArg::Oci => Self::Oci,
-            FormatArg::OciArchive => Self::OciArchive,
-        }
-    }
-}
-
-impl From<CompressionArg> for ImageCompression {
-    fn from(compression: CompressionArg) -> Self {
-        match compression {
-            CompressionArg::Gzip => Self::Gzip,
-            CompressionArg::Zstd => Self::Zstd,
-        }
-    }
 }
 
 fn words(built: &Built) -> String {

@@ -6,17 +6,19 @@ use std::path::PathBuf;
 use clap::Args;
 use gular_containers::Error;
 use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
+use gular_containers::make::ImageCompression;
 use gular_containers::recipe::Platform;
 use gular_containers::registry::{Pulling, Reference, Registry, pull_image};
 use gular_containers::store::LeftOut;
 use gular_pelican::Env;
 
-use super::build::CompressionArg;
+use super::build::COMPRESSIONS;
 use super::places::{BlocksArgs, PlaceArgs};
 use super::pull::{RANGES, reference};
 use super::transport::Web;
 use super::watch::Bars;
 use crate::exit::{Exit, Failure};
+use crate::named::described;
 use crate::network::ended;
 use crate::shared::{Jobs, Output};
 use crate::show;
@@ -48,8 +50,8 @@ pub(super) struct ConvertArgs {
     /// Of the SIF's files: `gzip`, `zstd`
     ///
     /// `gzip` is read everywhere. `zstd` is smaller and faster; Apptainer before 1.4 refuses it.
-    #[arg(long, value_enum, default_value = "gzip", hide_possible_values = true)]
-    pub(super) compression: CompressionArg,
+    #[arg(long, value_parser = described::<ImageCompression>(COMPRESSIONS), default_value = "gzip", hide_possible_values = true)]
+    pub(super) compression: ImageCompression,
     /// Read and check everything, but write nothing
     #[arg(long)]
     pub(super) dry_run: bool,
@@ -141,7 +143,7 @@ fn options(
         out,
         file_name,
         arch: args.platform.0,
-        compression: args.compression.into(),
+        compression: args.compression,
         cache: args.place.cache()?,
         cache_bytes: args.blocks.cache_size,
         limits: args.place.limits(),

@@ -46,7 +46,8 @@ impl Stream for Web<'_> {
         // Only the digest of the whole is known, which the caller checks.
         let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
         let block = from / gular_pelican::BLOCK_BYTES as u64;
-        self.client.stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel).map_err(fault)
+        let mut sink = |_, bytes: &[u8]| sink(bytes);
+        self.client.stream(&object, block..u64::MAX, &mut sink, self.cancel).map_err(fault)
     }
 }
 

@@ -21,7 +21,9 @@ pub(crate) struct InspectArgs {
     /// Each class has a row, with its name.
     #[arg(long, value_name = "PNG")]
     pub(crate) sheet: Option<PathBuf>,
-    /// Write a page: class balance, histograms, bands, and images
+    /// Write a page: classes, bands, images with fields and histograms
+    ///
+    /// One file, which needs no network: the page of `gular view` with some images of each class.
     #[arg(long, value_name = "HTML")]
     pub(crate) page: Option<PathBuf>,
     /// Seed for choosing the images that are shown

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use gular_bundle::{Bundle, Manifest, ShardIdx, Split};
 use gular_pack::{Among, Duplicates, Looks};
+use gular_view::SavedPage;
 use serde_json::{Value, json};
 
 use super::args::InspectArgs;
@@ -12,9 +13,9 @@ use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
 use super::files_here::FilesHere;
 use super::pairs::{self, Wanted};
 use super::recognise::open;
-use super::{page, samples, sheet};
+use super::{samples, sheet};
 use crate::exit::{Exit, Failure};
-use crate::html_page::check_start;
+use crate::html_page::{check, check_start};
 use crate::progress::counter;
 use crate::shared::Output;
 use crate::stop::Stop;
@@ -87,8 +88,13 @@ pub(super) fn bundle(
         value["sheet"] = json!({"path": out, "images": images, "left_out": left_out});
     }
     if let Some(to) = &args.page {
-        check_start(to, "a page written by `gular inspect`", page::START)?;
-        page::write(bundle, &here, counts.as_ref(), to, args.seed)?;
+        check(to)?;
+        let samples = match manifest.image() {
+            Some(_) => sheet::choose(bundle, &here, args.seed)?.concat(),
+            None => Vec::new(),
+        };
+        let page = SavedPage::of_samples(bundle, &args.path.display().to_string(), &samples)?;
+        gular_files::write_file(to, page.html().as_bytes())?;
         let _ = writeln!(text, "\npage: `{}`", to.display());
         value["page"] = json!(to);
     }
@@ -110,8 +116,10 @@ fn looks(
     let shelf = other.as_ref().map(|bundle| Among { bundle, has: &has });
     let looks = pairs::find(&among, shelf.as_ref(), wanted, output)?;
     if let Some(page) = &args.pairs {
-        check_start(page, "a page written by `gular inspect`", page::START)?;
-        pairs::page(&looks, [bundle, other.as_ref().unwrap_or(bundle)], page)?;
+        check(page)?;
+        let bundles = [bundle, other.as_ref().unwrap_or(bundle)];
+        let made = SavedPage::of_pairs(&looks, bundles, &args.path.display().to_string())?;
+        gular_files::write_file(page, made.html().as_bytes())?;
     }
     Ok(looks)
 }

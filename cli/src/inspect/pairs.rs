@@ -1,16 +1,9 @@
-//! Images that look alike, as a list and as a page of pairs.
+//! Images that look alike, as a list.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use gular_bundle::Bundle;
-use gular_codec::{DecodeOptions, Decoder, encode_png};
 use gular_pack::{Among, LookOptions, LookPair, Looks, find_looks};
 
-use super::page::escaped;
-use super::sheet;
 use crate::convert::{stopped, with_bar};
 use crate::exit::Failure;
 use crate::shared::{Jobs, Output};
@@ -82,48 +75,4 @@ fn shown(pair: &LookPair) -> String {
         Some(bits) => format!("~{bits}"),
     };
     format!("{} {how} {}", name(0), name(1))
-}
-
-/// Writes a page of the pairs, each as two pictures; it opens without a network.
-pub(super) fn page(looks: &Looks, bundles: [&Bundle; 2], to: &Path) -> Result<(), Failure> {
-    let mut decoder = Decoder::new(DecodeOptions::default());
-    let mut rows = String::new();
-    for pair in &looks.pairs {
-        rows.push_str("<tr>");
-        for (sample, place) in pair.samples.iter().zip(pair.places) {
-            let bundle = bundles[sample.bundle.min(1)];
-            let field = bundle.manifest().field("image")?;
-            let kind = field.of(&bundle.manifest().fields);
-            let mut bytes = Vec::new();
-            bundle.read(place, field, &mut bytes)?;
-            let picture = sheet::thumbnail(&mut decoder, kind, &bytes)
-                .and_then(|i| {
-                    encode_png(i.data(), i.width(), i.height()).map_err(|e| e.to_string())
-                })
-                .map(|png| BASE64_STANDARD.encode(png));
-            let picture = match picture {
-                Ok(png) => format!("<img src=\"data:image/png;base64,{png}\">"),
-                Err(reason) => escaped(&reason),
-            };
-            let label = sample.label.map(|label| format!(", label {label}")).unwrap_or_default();
-            let name = escaped(&sample.key);
-            let _ = write!(rows, "<td>{picture}<br>{name}<br>{}{label}</td>", sample.split);
-        }
-        let how = match pair.bits {
-            None => "the same pixels".to_owned(),
-            Some(bits) => format!("{bits} of 64 bits differ"),
-        };
-        let _ = writeln!(rows, "<td>{how}</td></tr>");
-    }
-    let (all, n) = (looks.same_pixels + looks.near, looks.pairs.len());
-    let left = match looks.undecodable {
-        0 => String::new(),
-        n => format!("; {} could not be decoded and were not compared", show::count(n, "image")),
-    };
-    let page = format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>gular inspect: images that look alike</title>\n\
-         <style>body{{font-family:sans-serif;margin:2em}}td{{padding:.5em;vertical-align:top}}</style>\n\
-         <h1>Images that look alike</h1>\n<p>{n} of {all} pairs{left}</p>\n<table>\n{rows}</table>\n"
-    );
-    Ok(gular_files::write_file(to, page.as_bytes())?)
 }

@@ -1,5 +1,6 @@
 //! Finds out what kind of file or folder a path is.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -87,7 +88,19 @@ fn only_for_bundles(args: &InspectArgs) -> Option<&'static str> {
 }
 
 /// Opens a folder, or says why it holds no bundle as `gular verify` says it.
-pub(super) fn open(dir: &Path) -> Result<Bundle, Failure> {
+pub(crate) fn open(dir: &Path) -> Result<Bundle, Failure> {
+    match fs::metadata(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text = format!("the folder `{}` does not exist", dir.display());
+            return Err(Failure::new(text, Some("give the folder of a bundle".to_owned())));
+        }
+        Ok(found) if !found.is_dir() => {
+            let text = format!("`{}` is a file, and not the folder of a bundle", dir.display());
+            let hint = "give the folder that contains `manifest.json`".to_owned();
+            return Err(Failure::new(text, Some(hint)));
+        }
+        _ => {}
+    }
     match Bundle::open(dir, OpenOptions::default()) {
         Err(Error::Io(error))
             if error.kind() == ErrorKind::NotFound && !dir.join(MANIFEST_NAME).exists() =>

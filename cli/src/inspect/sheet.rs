@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use gular_bundle::{Bundle, Field, SampleId, Split};
-use gular_codec::{DecodeOptions, Decoder, Picture, Resize, encode_png, resize};
-use gular_runtime::order::{KeyedPermutation, key};
+use gular_codec::encode_png;
+use gular_order::{KeyedPermutation, key};
+use gular_view::{Look, picture};
 
 use super::files_here::FilesHere;
-use super::{letters, stored};
+use super::letters;
 use crate::exit::Failure;
 
 /// Pixels of a cell's side, and of the gap between cells.
@@ -35,7 +36,7 @@ pub(super) fn write(
     out: &Path,
     seed: u64,
 ) -> Result<Shown, Failure> {
-    let classes = &bundle.manifest().classes;
+    let classes = classes_of_samples(bundle);
     let name = |class: usize| classes.get(class).map_or("", String::as_str);
     let rows: Vec<(&str, Vec<SampleId>)> = choose(bundle, here, seed)?
         .into_iter()
@@ -51,17 +52,18 @@ pub(super) fn write(
     let width = names + COLUMNS * (CELL + GAP) + GAP;
     let height = rows.len() * (CELL + GAP) + GAP;
     let mut sheet = vec![255_u8; width * height * 3];
-    let mut decoder = Decoder::new(DecodeOptions::default());
-    let field = bundle.manifest().field("image")?;
-    let kind = field.of(&bundle.manifest().fields);
+    let at = bundle.manifest().field("image")?;
+    let field = at.of(&bundle.manifest().fields);
+    let field = field.ok_or_else(|| Failure::new("the bundle has no field `image`", None))?;
+    let look = Look::small(field, CELL as u32);
     let mut bytes = Vec::new();
     let mut shown = Shown { images: 0, left_out: Vec::new() };
     for (y, (name, row)) in rows.iter().enumerate() {
         let middle = GAP + y * (CELL + GAP) + (CELL - letters::HEIGHT) / 2;
         letters::draw(&mut sheet, width, (GAP, middle), &shortened(name));
         for (x, sample) in row.iter().enumerate() {
-            bundle.read(*sample, field, &mut bytes)?;
-            let picture = match thumbnail(&mut decoder, kind, &bytes) {
+            bundle.read(*sample, at, &mut bytes)?;
+            let picture = match picture(field, &bytes, &look) {
                 Ok(picture) => picture,
                 // Packing looks at headers unless told otherwise, so a sound
                 // bundle may hold images that do not decode.
@@ -99,20 +101,13 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Scales an image to fit a cell.
-pub(super) fn thumbnail(
-    decoder: &mut Decoder,
-    field: Option<&Field>,
-    bytes: &[u8],
-) -> Result<Picture, String> {
-    let picture = match field.filter(|field| field.as_fixed().is_some()) {
-        None => decoder.decode(bytes).map_err(|e| e.to_string())?,
-        Some(field) => stored::picture(field, bytes)?,
-    };
-    let (w, h) = (picture.width() as usize, picture.height() as usize);
-    let long = w.max(h).max(1);
-    let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
-    resize(&picture, &Resize::to(fit(w), fit(h))).map_err(|e| e.to_string())
+/// The classes, if they are of whole samples, and not of boxes or of several labels a sample.
+fn classes_of_samples(bundle: &Bundle) -> &[String] {
+    let manifest = bundle.manifest();
+    match manifest.fields.iter().any(Field::is_label) {
+        true => &manifest.classes,
+        false => &[],
+    }
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.
@@ -121,7 +116,7 @@ pub(super) fn choose(
     here: &FilesHere,
     seed: u64,
 ) -> Result<Vec<Vec<SampleId>>, Failure> {
-    let classes = bundle.manifest().classes.len();
+    let classes = classes_of_samples(bundle).len();
     let n_rows = if classes == 0 { COLUMNS } else { classes.min(MOST_ROWS) };
     let mut rows = vec![Vec::new(); n_rows];
     let mut looks = 0;

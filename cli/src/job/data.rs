@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Component, Path};
 
-use clap::ValueEnum;
 use gular_bundle::{FileEntry, Manifest, ShardEntry, Split};
 use gular_jobs::write::{Data, Fetch, Local, Parameters, Shares, Site};
 use gular_pelican::{Scheme, Url};
@@ -22,18 +21,10 @@ const MAX_DISK_BYTES: u64 = 200 << 30;
 /// The default batch size of `gular-train`.
 const BATCH_SIZE: u64 = 32;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum FetchArg {
-    /// HTCondor, before the job starts
-    Batch,
-    /// The job, by `gular`
-    Job,
-}
-
 /// The requirements on the data.
 pub(super) struct Wanted<'a> {
     pub(super) site: Site,
-    pub(super) fetch: Option<FetchArg>,
+    pub(super) fetch: Option<Fetch>,
     pub(super) scratch_bytes: u64,
     /// The parameter that is the number of a part, and all parameters.
     pub(super) parts: Option<(&'a str, &'a Parameters)>,
@@ -91,8 +82,7 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
         && !wanted.site.is_slurm();
     let is_local = url.url.scheme() == Scheme::File;
     let fetch = match wanted.fetch {
-        Some(FetchArg::Batch) => Fetch::Batch,
-        Some(FetchArg::Job) => Fetch::Runtime,
+        Some(fetch) => fetch,
         None if fits || is_local => Fetch::Batch,
         None => Fetch::Runtime,
     };
@@ -102,7 +92,8 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
     });
     let url = BundleUrl { url: url.url, digest: Some(bundle.digest()) };
     let digest = bundle.digest().to_string();
-    Ok(Data { url: url.to_string(), digest, files, bytes, fetch, shares, local })
+    let with_token = client.sent_token();
+    Ok(Data { url: url.to_string(), digest, files, bytes, fetch, shares, local, with_token })
 }
 
 /// The URL of a folder of this machine, with its digest where one is given.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gular_containers::ImageLabels;
 use gular_containers::export::ImageFacts;
+use gular_containers::python::PythonModules;
 use gular_jobs::write::{JobImage, Site};
 
 use crate::exit::Failure;
@@ -17,6 +18,8 @@ pub(super) struct Asked {
     pub(super) image: Option<JobImage>,
     pub(super) capability: Option<String>,
     pub(super) cuda: Option<String>,
+    /// The Python modules of an image that is here, if all are known.
+    pub(super) modules: Option<PythonModules>,
 }
 
 impl Asked {
@@ -70,6 +73,8 @@ impl Asked {
             image: Some(JobImage { source, bytes: Some(labels.bytes) }),
             capability: labels.minimum_capability().map(str::to_owned),
             cuda: labels.cuda_runtime().map(str::to_owned),
+            // An image whose names cannot be read may still run.
+            modules: labels.is_sif.then(|| PythonModules::of_sif(&path).ok().flatten()).flatten(),
         })
     }
 }

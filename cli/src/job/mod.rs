@@ -10,8 +10,10 @@ mod new;
 mod overlay;
 mod pack;
 mod plan;
+mod site_file;
 mod sources;
 mod sweep;
+mod translate;
 mod why;
 
 use clap::{Args, Subcommand};
@@ -36,6 +38,7 @@ enum JobVerb {
     Pack(Box<pack::PackArgs>),
     Lint(lint::LintArgs),
     Why(why::WhyArgs),
+    Translate(translate::TranslateArgs),
     Measure(measure::MeasureArgs),
     Plan(plan::PlanArgs),
     Hosts(hosts::HostsArgs),
@@ -45,6 +48,7 @@ pub(crate) fn run(args: &JobArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
         JobVerb::Lint(args) => lint::run(args, output),
         JobVerb::Why(args) => why::run(args, output),
+        JobVerb::Translate(args) => translate::run(args, output),
         JobVerb::Measure(args) => measure::run(args, output),
         JobVerb::Plan(args) => plan::run(args, output),
         JobVerb::New(args) => new::run(args, output),

@@ -3,19 +3,34 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
-use gular_jobs::write::{JobSpec, Parameters, Site, Stages, write};
+use clap::Args;
+use gular_jobs::write::{Fetch, JobLine, JobSpec, Parameters, Site, Stages, write};
 
-use super::data::{self, FetchArg};
+use super::data;
 use super::folder::finish;
 use super::image::Asked;
 use super::plan::seconds;
-use super::sources::{Source, absent, imports_gular, left_here, of_machine, option_value, sources};
+use super::site_file::SiteFile;
+use super::sources::{
+    Source, absent, imports_gular, left_here, not_in_image, of_machine, option_value, sources,
+};
 use super::sweep::{parameters, select, words};
 use crate::exit::{Exit, Failure};
+use crate::named::described;
 use crate::network::Access;
 use crate::shared::Output;
 use crate::units;
+
+/// What the help says of `--site`.
+pub(super) const SITES: &[&str] = &[
+    "The OSPool",
+    "CHTC in Madison",
+    "Jülich's machines, with Slurm",
+    "Any pool of HTCondor",
+    "Any machine with Slurm",
+];
+/// What the help says of `--fetch`.
+const FETCHES: &[&str] = &["HTCondor, before the job starts", "The job, by `gular`"];
 
 /// Write a job's folder: submit file or batch script, wrapper, README
 ///
@@ -45,8 +60,8 @@ pub(super) struct NewArgs {
     ///
     /// `ospool`: the OSPool. `chtc`: CHTC in Madison. `jsc`: a machine in Jülich, with Slurm.
     /// `slurm`: any other machine with Slurm. `generic`: any other HTCondor pool.
-    #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
-    site: SiteArg,
+    #[arg(long, value_parser = described::<Site>(SITES), default_value = "generic", hide_default_value = true, hide_possible_values = true)]
+    site: Site,
     /// The container image: osdf:///….sif, docker://…, or a file
     ///
     /// A .sif, or for Slurm also an OCI layout or archive. Its size is counted as disk; one that
@@ -72,13 +87,13 @@ pub(super) struct NewArgs {
     /// On Slurm you fetch the data yourself, before the job starts.
     #[arg(
         long,
-        value_enum,
+        value_parser = described::<Fetch>(FETCHES),
         value_name = "WHO",
         requires = "data",
         help_heading = "Data and image",
         hide_possible_values = true
     )]
-    fetch: Option<FetchArg>,
+    fetch: Option<Fetch>,
     /// The --sweep parameter that numbers parts of the data
     ///
     /// From 1; a job gets only its part.
@@ -165,6 +180,17 @@ pub(super) struct NewArgs {
     /// a job has whole nodes.
     #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
     memory: Option<u64>,
+    /// HTCondor: memory for another try, if the job needed more than --memory
+    ///
+    /// For HTCondor 25.2 and newer; older versions hold the job, as without it.
+    #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
+    retry_memory: Option<u64>,
+    /// Level of x86-64 that the CPU must have, such as 3
+    ///
+    /// Programs that were built for newer CPUs end with "illegal instruction" on older ones. Level 3
+    /// has AVX2, level 4 AVX-512.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4), help_heading = "Resources")]
+    cpu_level: Option<u64>,
     /// What the program keeps in /dev/shm, which counts as memory
     #[arg(long, value_name = "SIZE", value_parser = units::request, help_heading = "Resources")]
     shm: Option<u64>,
@@ -206,6 +232,18 @@ pub(super) struct NewArgs {
     /// HTCondor asks you once for a token, keeps it fresh, and gives it to the job.
     #[arg(long, value_name = "SERVICE", help_heading = "Data and image")]
     credentials: Option<String>,
+    /// Another line of the submit file, or option of sbatch; may be repeated
+    ///
+    /// For HTCondor such as `--line 'accounting_group = lab'` or `--line '+ProjectName = "lab"'`, for
+    /// Slurm such as `--line=--qos=normal`.
+    #[arg(long = "line", value_name = "LINE")]
+    lines: Vec<String>,
+    /// A TOML file with your site's lines, each with its page and date
+    ///
+    /// `[[line]]` with `text`, `page` and `date` is as --line, `[[before]]` a line of the shell before
+    /// the program, `master-suffix` what follows the node's name in MASTER_ADDR.
+    #[arg(long, value_name = "FILE")]
+    site_file: Option<PathBuf>,
     /// Show the files and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -215,32 +253,6 @@ pub(super) struct NewArgs {
 
 /// Memory of a job by default.
 const MEMORY_BYTES: u64 = 4 << 30;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum SiteArg {
-    /// The OSPool
-    Ospool,
-    /// CHTC in Madison
-    Chtc,
-    /// Jülich's machines, with Slurm
-    Jsc,
-    /// Any pool of HTCondor
-    Generic,
-    /// Any machine with Slurm
-    Slurm,
-}
-
-impl From<SiteArg> for Site {
-    fn from(site: SiteArg) -> Self {
-        match site {
-            SiteArg::Ospool => Self::Ospool,
-            SiteArg::Chtc => Self::Chtc,
-            SiteArg::Jsc => Self::Jsc,
-            SiteArg::Generic => Self::Generic,
-            SiteArg::Slurm => Self::Slurm,
-        }
-    }
-}
 
 pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let evaluate = args.evaluate.as_deref().map(words).transpose()?;
@@ -297,7 +309,7 @@ fn spec(
     left_here: Vec<String>,
     of_machine: Vec<String>,
 ) -> Result<JobSpec, Failure> {
-    let site = Site::from(args.site);
+    let site = args.site;
     without_effect(args, site)?;
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -305,7 +317,7 @@ fn spec(
         .image
         .as_deref()
         .map(|image| Asked::look(image, args.image_size, args.facts.as_deref(), site));
-    let Asked { image, capability, cuda } = image.transpose()?.unwrap_or_default();
+    let Asked { image, capability, cuda, modules } = image.transpose()?.unwrap_or_default();
     let in_folder = |at: usize, word: &str| {
         let (option, value) = option_value(word);
         let source = sources.iter().find(|source| source.path == Path::new(value));
@@ -318,6 +330,14 @@ fn spec(
     let all = |command: &[String]| {
         command.iter().enumerate().map(|(at, word)| in_folder(at, word)).collect()
     };
+    let of_site = args.site_file.as_deref().map(SiteFile::read).transpose()?.unwrap_or_default();
+    if of_site.master_suffix.is_some() && !site.is_slurm() {
+        let hint = "leave it out of the file: jobs of HTCondor have one node";
+        let message = "`master-suffix` has no effect on HTCondor".to_owned();
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
+    let of_user = |text: &String| JobLine { text: text.clone(), source: String::new() };
+    let lines = args.lines.iter().map(of_user);
     let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
     let parameters = parameters(&args.sweep)?;
     let wanted = data::Wanted {
@@ -345,6 +365,11 @@ fn spec(
         },
         cpus: args.cpus,
         memory_bytes: args.memory.or((site != Site::Jsc).then_some(MEMORY_BYTES)),
+        retry_memory_bytes: args.retry_memory,
+        cpu_level: args.cpu_level,
+        lines: lines.chain(of_site.lines).collect(),
+        before: of_site.before,
+        master_suffix: of_site.master_suffix,
         shm_bytes: args.shm.unwrap_or(0),
         scratch_bytes: args.disk,
         gpus: args.gpus,
@@ -360,6 +385,7 @@ fn spec(
         stay: args.stay,
         credentials: args.credentials.clone(),
         imports_gular: sources.iter().any(imports_gular),
+        not_in_image: modules.map_or_else(Vec::new, |modules| not_in_image(sources, &modules)),
         left_here,
         input_urls: Vec::new(),
         absent: Vec::new(),
@@ -381,6 +407,8 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
         ("--fetch", args.fetch.is_some()),
         ("--image-size", args.image_size.is_some()),
         ("--facts", args.facts.is_some()),
+        ("--retry-memory", args.retry_memory.is_some()),
+        ("--cpu-level", args.cpu_level.is_some()),
     ];
     let given = |(option, given): &(&'static str, bool)| given.then_some(*option);
     let gpus: Vec<&str> = of_gpus.iter().filter_map(given).collect();
@@ -395,6 +423,10 @@ fn without_effect(args: &NewArgs, site: Site) -> Result<(), Failure> {
             "--image-size" | "--facts" => {
                 "leave it out: Slurm does not count the size of the image as disk"
             }
+            "--retry-memory" => {
+                "leave it out: on Slurm submit a job that was killed again, with more memory"
+            }
+            "--cpu-level" => "choose the CPU by the partition: `--partition NAME`",
             _ => "choose the GPU by the partition: `--partition NAME`",
         };
         (option, "on Slurm", hint)

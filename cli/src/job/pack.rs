@@ -8,10 +8,11 @@ use clap::Args;
 use gular_jobs::write::{JobSpec, Parameters, Site, Stages, write};
 
 use super::folder::finish;
-use super::new::SiteArg;
+use super::new::SITES;
 use super::plan::seconds;
 use super::sources::Source;
 use crate::exit::{Exit, Failure};
+use crate::named::described;
 use crate::shared::Output;
 use crate::units;
 
@@ -40,8 +41,8 @@ pub(super) struct PackArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     parts: u32,
     /// chtc, jsc, slurm, or generic (any HTCondor) [default: generic]
-    #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
-    site: SiteArg,
+    #[arg(long, value_parser = described::<Site>(SITES), default_value = "generic", hide_default_value = true, hide_possible_values = true)]
+    site: Site,
     /// Cores of each job
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
@@ -63,7 +64,7 @@ pub(super) struct PackArgs {
 }
 
 pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
-    let site = Site::from(args.site);
+    let site = args.site;
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
     fs::metadata(&args.src).map_err(|e| {
         let what = format!("cannot read `{}`: {e}", args.src.display());
@@ -114,6 +115,11 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         stages: Stages { merge: Some(merge), ..Stages::default() },
         cpus: args.cpus,
         memory_bytes: Some(args.memory),
+        retry_memory_bytes: None,
+        cpu_level: None,
+        lines: Vec::new(),
+        before: Vec::new(),
+        master_suffix: None,
         shm_bytes: 0,
         scratch_bytes: 0,
         gpus: 0,
@@ -133,6 +139,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         binds: Vec::new(),
         input_urls: Vec::new(),
         absent: Vec::new(),
+        not_in_image: Vec::new(),
         shared: true,
     };
     let folder =

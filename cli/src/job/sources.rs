@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use gular_containers::python::PythonModules;
 use gular_jobs::imports;
 
 use crate::exit::Failure;
@@ -19,6 +20,10 @@ pub(super) struct Source {
 /// Most files that travel with a job. More are slow to move, and belong into a bundle or an
 /// archive.
 const MAX_FILES: usize = 1000;
+
+/// Programs that a command means to be those of the machine or the image.
+const INTERPRETERS: [&str; 8] =
+    ["bash", "env", "julia", "perl", "python", "python3", "Rscript", "sh"];
 
 /// Files that are named with `--input`, those of the command that are here, and the modules beside
 /// them that they import.
@@ -42,6 +47,14 @@ pub(super) fn sources(input: &[PathBuf], commands: &[&[String]]) -> Result<Vec<S
             path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut programs = commands.iter().filter_map(|command| command.first());
         let is_program = programs.any(|program| Path::new(program) == path);
+        // `python3` is the machine's, whatever a file here is named.
+        if is_program
+            && !wanted
+            && INTERPRETERS.contains(&name.as_str())
+            && path.as_os_str() == name.as_str()
+        {
+            continue;
+        }
         if is_program && !is_executable(&path) {
             let shown = path.display();
             let hint = format!(
@@ -230,9 +243,57 @@ pub(super) fn imports_gular(source: &Source) -> bool {
         .is_some_and(|text| imports(&text).iter().any(|(_, module)| *module == "gular"))
 }
 
+/// Modules that programs among the sources import wherever they run, and that neither travel nor are
+/// in the image. A wheel may bring any.
+pub(super) fn not_in_image(sources: &[Source], image: &PythonModules) -> Vec<(String, String)> {
+    if sources.iter().any(|source| source.name.ends_with(".whl")) {
+        return Vec::new();
+    }
+    let travels = |name: &str| {
+        sources.iter().any(|s| s.name == name || s.name.strip_suffix(".py") == Some(name))
+    };
+    let mut found: Vec<(String, String)> = Vec::new();
+    for (source, text) in sources.iter().filter_map(|s| Some((s, python_text(s)?))) {
+        // Indented imports may belong to a `try:` or an `if`.
+        let lines: Vec<&str> = text.lines().collect();
+        let is_outer = |line: usize| {
+            let (before, rest) = lines.split_at(line.saturating_sub(1).min(lines.len()));
+            let in_text = ["\"\"\"", "'''"].iter().any(|quotes| {
+                before.iter().map(|line| line.matches(quotes).count()).sum::<usize>() % 2 == 1
+            });
+            !in_text && rest.first().is_some_and(|line| line.starts_with(['i', 'f']))
+        };
+        for (line, name) in imports(&text) {
+            let pair = (source.name.clone(), name.to_owned());
+            let is_known = name == "gular" || !image.lacks(name) || travels(name);
+            if is_outer(line) && !is_known && !found.contains(&pair) {
+                found.push(pair);
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modules_that_an_image_lacks_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("train.py");
+        let text = "\"\"\"Train.\n\nimport never\n\"\"\"\nimport os, torch\nimport timm\nimport local, gular\nfrom .a import b\ntry:\n  import fast\nexcept ImportError:\n  pass\n";
+        fs::write(&path, text).unwrap();
+        fs::write(dir.path().join("local.py"), "").unwrap();
+        let image = ["usr/lib/python3.11/os.py", "usr/lib/python3/dist-packages/torch/__init__.py"];
+        let image: PythonModules = image.into_iter().collect();
+        let mut sources = sources(&[path], &[]).unwrap();
+        let lacking = not_in_image(&sources, &image);
+        assert_eq!(lacking, [("train.py".to_owned(), "timm".to_owned())]);
+        let wheel = Source { path: "a.whl".into(), name: "a.whl".to_owned(), bytes: 1 };
+        sources.push(wheel);
+        assert_eq!(not_in_image(&sources, &image), []);
+    }
 
     #[test]
     fn modules_travel_with_the_program_that_imports_them() {

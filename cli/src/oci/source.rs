@@ -2,6 +2,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BLOCK_BYTES, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES};
@@ -104,13 +105,13 @@ impl BundleFiles for OfRegistry<'_> {
         &self,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: Range<u64>,
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
         let (blob, reference) = (self.blob(file)?, &self.name.reference);
-        let mut blocks = Blocks::new(file, accepts, from_block, sink);
-        let from = from_block.saturating_mul(BLOCK_BYTES as u64);
+        let from = blocks.start.saturating_mul(BLOCK_BYTES as u64);
+        let mut blocks = Blocks::new(file, accepts, blocks, sink);
         let streamed = stream_blob(self.registry, reference, blob, from, RANGES, &mut |bytes| {
             if cancel.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::Interrupted.into());
@@ -119,7 +120,9 @@ impl BundleFiles for OfRegistry<'_> {
         });
         match streamed {
             Err(_) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
-            Err(fault) if !blocks.is_refused() => Err(failed(fault, file.name.as_str())),
+            Err(fault) if !blocks.is_refused() && !blocks.is_done() => {
+                Err(failed(fault, file.name.as_str()))
+            }
             _ => blocks.end(),
         }
     }

@@ -9,7 +9,7 @@ use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
 use sha2::Digest as _;
 
 use super::{Stream, TransportFault};
-use crate::digest::feed;
+use crate::hash_file::feed;
 use crate::{Error, Package, Result, Sha256};
 
 /// A transfer resumes at a multiple of this: streams can begin only at such offsets.

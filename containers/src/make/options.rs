@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{BuildCache, Compile};
 use crate::check::Form;
@@ -104,7 +104,7 @@ impl BuildOptions<'_> {
 }
 
 /// The format that an image is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImageFormat {
     /// `NAME-HASH.sif`, for Apptainer.
@@ -116,7 +116,8 @@ pub enum ImageFormat {
 }
 
 /// How files and layers are compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ImageCompression {
     /// Every tool reads it.
     Gzip,

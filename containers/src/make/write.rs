@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{AssembledImage, ImageFormat};
 use crate::blocks::BlockCache;
-use crate::digest::blake3_of;
+use crate::hash_file::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
 use crate::rootfs::{Rootfs, What};
 use crate::sif::{self, Contents, Squash};

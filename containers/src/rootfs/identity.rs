@@ -3,7 +3,7 @@
 
 use super::{FileBytes, Node, RootPath, What};
 use crate::Result;
-use crate::digest::blake3_of;
+use crate::hash_file::blake3_of;
 
 /// Takes paths, modes, links and contents of `nodes` into `hasher`. A file whose
 /// digest is known is not read.

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_files::open_files_limit;
@@ -19,6 +20,7 @@ use gular_files::open_files_limit;
 use crate::manifest::{MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::open_shards::{OpenCounts, OpenShards};
 use crate::shard::{Known, Sidecar};
+use crate::shard_source::NEVER;
 use crate::{
     Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, Mend,
     NotBrought, ReadAt, Row, Shard, ShardEntry, ShardIdx, ShardSource, Split, data_folder,
@@ -89,7 +91,7 @@ pub struct Bundle {
     source: Option<Arc<dyn ShardSource>>,
     /// Fetches damaged blocks again.
     mender: Option<Arc<dyn Mend>>,
-    /// The number of blocks that were fetched again, for each shard.
+    /// The number of blocks and listings that were fetched again, for each shard.
     mended: Mutex<BTreeMap<ShardIdx, u64>>,
     /// Keeps the files from being removed.
     #[expect(dead_code, reason = "held until it is dropped")]
@@ -155,24 +157,56 @@ impl Bundle {
 
     /// Fetches the blocks again that hold this value, as far as they are damaged. Returns whether
     /// that was possible, so that the value can be read again; never for a bundle that has no
-    /// [`with_mender`](Self::with_mender).
+    /// [`with_mender`](Self::with_mender). Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`].
-    pub fn mend(&self, sample: SampleId, field: FieldIdx) -> Result<bool, NotBrought> {
+    pub fn mend(
+        &self,
+        sample: SampleId,
+        field: FieldIdx,
+        cancel: &AtomicBool,
+    ) -> Result<bool, NotBrought> {
         let Some(mender) = &self.mender else { return Ok(false) };
         let Ok(index) = self.index(sample.shard) else { return Ok(false) };
         let Some((start, len)) = index.range(sample.row, field) else { return Ok(false) };
-        let n = mender.mend(sample.shard, &index, start..start.saturating_add(len as u64))?;
-        if n > 0 {
-            let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = mended.entry(sample.shard).or_default();
-            *count = count.saturating_add(n);
-        }
+        let range = start..start.saturating_add(len as u64);
+        let name = sample.shard.of(&self.manifest.shards).map(|entry| entry.file.name.to_string());
+        let named = |error| NotBrought { shard: name.unwrap_or_default(), ..error };
+        let n = mender.mend(sample.shard, &index, range, cancel).map_err(named)?;
+        self.count_mended(sample.shard, n);
         Ok(true)
     }
 
-    /// Returns the shards of which blocks were damaged and fetched again, with their numbers.
+    fn count_mended(&self, shard: ShardIdx, n: u64) {
+        if n > 0 {
+            let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = mended.entry(shard).or_default();
+            *count = count.saturating_add(n);
+        }
+    }
+
+    /// Calls `open`, and again with the right index and view, if one of them is another file than
+    /// the manifest lists and can be fetched.
+    fn with_listings<T>(
+        &self,
+        shard: ShardIdx,
+        cancel: &AtomicBool,
+        open: impl Fn() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match (open(), &self.mender) {
+            (Err(error), Some(mender)) if error.is_another_file() => {
+                // Where no right file comes, the first error says what is wrong.
+                let Ok(n) = mender.mend_listings(shard, cancel) else { return Err(error) };
+                self.count_mended(shard, n);
+                if n > 0 { open() } else { Err(error) }
+            }
+            (opened, _) => opened,
+        }
+    }
+
+    /// Returns the shards of which something was damaged and fetched again, with the number of
+    /// blocks; an index or a view counts as one.
     pub fn mended(&self) -> Vec<(String, u64)> {
         let mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
         let named = mended.iter().filter_map(|(shard, n)| {
@@ -319,13 +353,24 @@ impl Bundle {
     /// [`Error::OutOfRange`] for a shard the manifest does not list; [`Error::Io`];
     /// [`Error::Length`]; those of [`Index::accept`].
     pub fn shard(&self, shard: ShardIdx) -> Result<Arc<Shard>, Error> {
+        self.shard_until(shard, &NEVER)
+    }
+
+    /// Like [`Bundle::shard`]. If the shard's index is damaged and is fetched again, this ends soon
+    /// once `cancel` is set.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::shard`].
+    pub fn shard_until(&self, shard: ShardIdx, cancel: &AtomicBool) -> Result<Arc<Shard>, Error> {
         let n_samples = self.manifest.shards.len() as u64;
         let entry = shard.of(&self.manifest.shards).ok_or_else(|| Error::OutOfRange {
             what: "the list of shards".into(),
             index: shard.0 as u64,
             n_samples,
         })?;
-        self.open.get(shard, |known| self.open_shard(entry, known))
+        self.open.get(shard, |known| {
+            self.with_listings(shard, cancel, || self.open_shard(entry, known.clone()))
+        })
     }
 
     /// Closes a shard, so that its file takes no space once it is removed. The shard is opened
@@ -349,10 +394,12 @@ impl Bundle {
             (None, Some(entry)) if !self.path_of(&entry.file).exists() => entry,
             _ => return self.shard(shard)?.index(),
         };
-        let file = self.open_entry(&entry.index)?;
-        let (path, held) = (file.path(), file.read_whole()?);
-        let view = self.read_view(entry)?;
-        Ok(Arc::new(Index::accept_file(&path, held, view.as_deref(), &self.manifest, entry)?))
+        self.with_listings(shard, &NEVER, || {
+            let file = self.open_entry(&entry.index)?;
+            let (path, held) = (file.path(), file.read_whole()?);
+            let view = self.read_view(entry)?;
+            Ok(Arc::new(Index::accept_file(&path, held, view.as_deref(), &self.manifest, entry)?))
+        })
     }
 
     /// Reads the bytes of a shard's view; `None` if the shard has none.
@@ -428,7 +475,9 @@ impl Bundle {
     pub fn read(&self, sample: SampleId, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
         let shard = self.shard(sample.shard)?;
         match shard.read(sample.row, field, out) {
-            Err(Error::SampleDigest(_)) if matches!(self.mend(sample, field), Ok(true)) => {
+            Err(error)
+                if error.is_damage() && matches!(self.mend(sample, field, &NEVER), Ok(true)) =>
+            {
                 shard.read(sample.row, field, out)
             }
             read => read,

@@ -1,5 +1,7 @@
 //! Element types of fixed fields. Format: `FORMAT.md`, "Fields".
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The element type of a fixed field or tensor, always little-endian.
@@ -18,6 +20,12 @@ pub enum Dtype {
     Bf16,
     F32,
     F64,
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}").to_ascii_lowercase())
+    }
 }
 
 impl Dtype {

@@ -245,6 +245,28 @@ impl Error {
         }
     }
 
+    /// Whether the bytes of a sample are wrong, or the disk cannot read them, so that the right ones
+    /// from another copy help.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::SampleDigest(_) => true,
+            Self::Io(error) => gular_files::is_unreadable(&error.source),
+            _ => false,
+        }
+    }
+
+    /// Whether an index or a view is not the file that the manifest lists, so that the right one from
+    /// another copy helps.
+    pub(crate) fn is_another_file(&self) -> bool {
+        let is_missing = |error: &gular_files::Error| error.kind() == io::ErrorKind::NotFound;
+        match self {
+            Self::Digest { .. } | Self::Length { .. } => true,
+            Self::Io(error) => is_missing(error) || self.is_damage(),
+            _ => false,
+        }
+    }
+
     /// Says what the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {

@@ -29,6 +29,7 @@ mod bundle;
 mod digest;
 mod dtype;
 mod envelope;
+mod envelope_name;
 mod error;
 mod field;
 mod filter;
@@ -57,14 +58,15 @@ pub use envelope::{
     media_type_of_extension, npy_header, rebuild_index, samples_header, sniff, survey,
 };
 #[cfg(feature = "foreign")]
-pub use envelope::{Cells, ParquetTable};
+pub use envelope::{Cells, FloatLists, ParquetTable};
+pub use envelope_name::Envelope;
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName, Nodata};
 pub use filter::{Facts, Filter, FilterError};
 pub use index::Index;
 pub use local_files::{data_folder, stored_file};
 pub use manifest::{
-    About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
+    About, DATA_DIR, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
     MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,
 };
 pub use open_shards::OpenCounts;

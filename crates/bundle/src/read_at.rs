@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_files::Map;
+use serde::Deserialize;
 
 use crate::Error;
 
 /// How shards and indexes are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Backend {
     /// Positional reads; safe on any file and file system.
     #[default]

@@ -4,12 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Deserialize;
+
 use crate::index::Layout;
 use crate::read_at::Identity;
 use crate::{Digest, Error, FieldIdx, Index, ReadAt, Row, SampleFault};
 
 /// When the bytes of a sample are checked against their digest in the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CheckWhen {
     /// Never: the files were checked block by block when they were fetched.
     OnFetch,

@@ -68,15 +68,31 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     fn waited_for(&self, shard: Option<ShardIdx>);
 }
 
-/// Fetches the blocks of a shard again that are damaged in the folder of a bundle.
+/// Fetches again what is damaged in the folder of a bundle.
 pub trait Mend: fmt::Debug + Send + Sync {
     /// Replaces every block of the shard's file that has bytes in `range` and is not what `index`
-    /// says. Returns how many were replaced.
+    /// says. Returns how many were replaced. Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why a right block did not come.
-    fn mend(&self, shard: ShardIdx, index: &Index, range: Range<u64>) -> Result<u64, NotBrought>;
+    fn mend(
+        &self,
+        shard: ShardIdx,
+        index: &Index,
+        range: Range<u64>,
+        cancel: &AtomicBool,
+    ) -> Result<u64, NotBrought>;
+
+    /// Replaces the shard's index and view, as far as they are not the files that the manifest
+    /// lists. Returns how many were replaced. Ends soon once `cancel` is set.
+    ///
+    /// # Errors
+    /// [`NotBrought`] says why a right file did not come.
+    fn mend_listings(&self, shard: ShardIdx, cancel: &AtomicBool) -> Result<u64, NotBrought>;
 }
+
+/// A cancel flag that is never set.
+pub(crate) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Single values of a shard.
 #[derive(Debug, Clone, Copy)]

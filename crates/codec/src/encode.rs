@@ -91,8 +91,8 @@ impl Default for JpegEncoder {
     }
 }
 
-/// Encodes 8-bit pixels as PNG: RGB `[height, width, 3]` or, when there is one byte a
-/// pixel, grey `[height, width]`.
+/// Encodes 8-bit pixels as PNG: RGB `[height, width, 3]` or, by their number of bytes, grey
+/// `[height, width]` or RGB with alpha `[height, width, 4]`.
 ///
 /// The bytes depend on the arguments alone.
 ///
@@ -100,14 +100,19 @@ impl Default for JpegEncoder {
 /// [`Error::BadBuffer`]; [`Error::BadSize`] above 2^31 - 1 columns or rows.
 pub fn encode_png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, Error> {
     let area = u64::from(width) * u64::from(height);
-    let grey = area > 0 && u64::try_from(pixels.len()) == Ok(area);
-    if !grey {
-        check_buffer(pixels.len(), width, height)?;
-    }
+    let has = |bytes: u64| area > 0 && u64::try_from(pixels.len()) == Ok(area * bytes);
+    let colour = match (has(1), has(4)) {
+        (true, _) => png::ColorType::Grayscale,
+        (_, true) => png::ColorType::Rgba,
+        _ => {
+            check_buffer(pixels.len(), width, height)?;
+            png::ColorType::Rgb
+        }
+    };
     let bad_size = |_| Error::BadSize { format: Format::Png, width, height };
     let mut bytes = Vec::with_capacity(pixels.len() / CHANNELS);
     let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(if grey { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_color(colour);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header().map_err(bad_size)?;
     writer.write_image_data(pixels).map_err(bad_size)?;
@@ -140,6 +145,14 @@ mod tests {
             let refused = encoder.encode(&rgb, width, height + 1, 90);
             assert!(matches!(refused, Err(Error::BadBuffer { .. })), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn a_png_with_alpha_keeps_its_colours() {
+        let file = encode_png(&[1, 2, 3, 0, 4, 5, 6, 255], 2, 1).unwrap();
+        let image = Decoder::new(DecodeOptions::default()).decode(&file).unwrap();
+        assert_eq!(image.data(), [1, 2, 3, 4, 5, 6]);
+        assert!(matches!(encode_png(&[0; 5], 2, 1), Err(Error::BadBuffer { .. })));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Resizes, crops or pads pictures of any size to a fixed size.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Error, Rect, picture::byte_len};
 
 /// How a picture is brought to a size with other proportions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fit {
     /// The picture is resized until it covers the size, then its middle is taken: for a square,
     /// torchvision's `Resize` of the short side and `CenterCrop`.

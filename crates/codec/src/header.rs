@@ -1,6 +1,6 @@
 //! The facts about a picture that its file gives before any pixel is decoded.
 
-use crate::{Error, Format, Limits, Orientation, Start, jpeg, png, webp};
+use crate::{Format, Orientation};
 
 /// The facts about a picture that its file gives, read before any pixel is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,45 +27,4 @@ impl Header {
     pub fn upright_size(&self) -> (u32, u32) {
         self.orientation.upright_size(self.width, self.height)
     }
-}
-
-/// Reads a header: no pixel is decoded, nothing is allocated but an error's text.
-///
-/// # Errors
-/// [`Error::Empty`], [`Error::UnknownFormat`], [`Error::TooLarge`], and
-/// [`Error::Truncated`], [`Error::Corrupt`] or [`Error::Unsupported`] as far as a
-/// header shows it.
-pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
-    if bytes.is_empty() {
-        return Err(Error::Empty);
-    }
-    let header = match Format::sniff(bytes) {
-        Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
-        Some(Format::Png) => png::parse(bytes)?.header,
-        Some(Format::WebP) => webp::parse(bytes)?.header,
-        Some(Format::Tiff | Format::Jpeg2000) | None => {
-            return Err(Error::UnknownFormat { start: Start::of(bytes) });
-        }
-    };
-    limits.check(header.width, header.height)?;
-    Ok(header)
-}
-
-/// Returns the bits of a stored sample, from a file's first 25 bytes; `None` if they do not say.
-///
-/// This is for callers that need no other fact about many files. JPEG and WebP have 8 bits, since
-/// other depths are not read.
-pub fn bit_depth(start: &[u8]) -> Option<u8> {
-    match Format::sniff(start)? {
-        Format::Jpeg | Format::WebP => Some(8),
-        Format::Tiff | Format::Jpeg2000 => None,
-        Format::Png => start.get(24).copied().filter(|_| start.get(12..16) == Some(b"IHDR")),
-    }
-}
-
-/// Returns whether a file, by its first 26 bytes, may contain classes or heights instead of
-/// colours, as [`Decoder::decode_values`](crate::Decoder::decode_values) needs them: a PNG of one
-/// channel or with a palette.
-pub fn holds_values(start: &[u8]) -> bool {
-    Format::sniff(start) == Some(Format::Png) && matches!(start.get(25), Some(0 | 3))
 }

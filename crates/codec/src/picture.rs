@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Error;
+use crate::{Error, Rect};
 
 /// Bytes of one pixel: red, green, blue.
 pub(crate) const CHANNELS: usize = 3;
@@ -52,30 +52,7 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// A rectangle in pixels, `x` to the right and `y` downwards from the top left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rect {
-    /// First column.
-    pub x: u32,
-    /// First row.
-    pub y: u32,
-    /// Columns.
-    pub width: u32,
-    /// Rows.
-    pub height: u32,
-}
-
 impl Rect {
-    /// Makes the rectangle at (`x`, `y`) of `width` by `height`.
-    pub fn new(x: u32, y: u32, width: u32, height: u32) -> Self {
-        Self { x, y, width, height }
-    }
-
-    /// Makes the rectangle that covers a whole image.
-    pub fn whole(width: u32, height: u32) -> Self {
-        Self::new(0, 0, width, height)
-    }
-
     /// Fails unless the rectangle has pixels and is within `width` by `height`.
     pub(crate) fn check(self, width: u32, height: u32) -> Result<(), Error> {
         let fits = |start: u32, len: u32, end| {
@@ -86,18 +63,6 @@ impl Rect {
         } else {
             Err(Error::BadRegion { region: self, width, height })
         }
-    }
-
-    /// Returns the same place, counted from the corner of `outer`, which contains it.
-    pub(crate) fn within(self, outer: Self) -> Self {
-        Self { x: self.x - outer.x, y: self.y - outer.y, ..self }
-    }
-}
-
-impl fmt::Display for Rect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { x, y, width, height } = self;
-        write!(f, "{width} x {height} at ({x}, {y})")
     }
 }
 

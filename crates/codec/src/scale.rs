@@ -7,10 +7,13 @@
 //! A pixel of the smaller picture is made of `step` by `step` pixels of the file, on a grid that
 //! begins at the file's corner. A region may begin and end between two lines of this grid.
 
+use serde::Deserialize;
+
 use crate::{Rect, Resize, picture::CHANNELS};
 
 /// Whether a JPEG may be decoded at a fraction of its size before it is resized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scaling {
     /// Every pixel of the region is decoded.
     #[default]

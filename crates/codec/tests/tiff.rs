@@ -299,6 +299,9 @@ fn written_files_are_read_back_with_all_they_say() {
         crs: Some("EPSG:32632".into()),
         nodata: Some(-9999.0),
         bands: vec!["B02".into(), "B&<4>".into()],
+        scales: vec![[2.75e-5, -0.2], [1.0, 0.0]],
+        rpc: (0..92).map(f64::from).collect(),
+        ..Geo::default()
     };
     for (number, packing) in [
         (Number::I16, Packing::Deflate),
@@ -330,6 +333,13 @@ fn written_files_are_read_back_with_all_they_say() {
     writer.push(&[1, 2, 3]).unwrap();
     let file = writer.finish().unwrap().into_inner();
     assert_eq!(read(&file, None).unwrap().0.geo, sphere);
+    let gcps = vec![[0.0, 0.0, 10.0, 50.0, 7.0], [3.0, 0.5, 10.1, 50.2, -1.0]];
+    let warped = Geo { transform: None, gcps, ..sphere };
+    let out = Cursor::new(Vec::new());
+    let mut writer =
+        GeoTiffWriter::new(out, (3, 1), 1, Number::U8, warped.clone(), Packing::Deflate).unwrap();
+    writer.push(&[1, 2, 3]).unwrap();
+    assert_eq!(read(&writer.finish().unwrap().into_inner(), None).unwrap().0.geo, warped);
     let own = Geo { crs: Some("My grid".into()), nodata: Some(f64::NAN), ..Geo::default() };
     let out = Cursor::new(Vec::new());
     let mut writer = GeoTiffWriter::new(out, (3, 1), 1, Number::F32, own, Packing::None).unwrap();

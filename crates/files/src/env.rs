@@ -6,7 +6,7 @@ use std::fmt;
 
 /// All variables that Gular's programs read, so that a test can set each of them. [`Env::get`] looks
 /// for a variable here first where debug assertions are on.
-pub const VARIABLES: [&str; 63] = [
+pub const VARIABLES: [&str; 65] = [
     // Tokens and credentials.
     "BEARER_TOKEN",
     "BEARER_TOKEN_FILE",
@@ -68,6 +68,9 @@ pub const VARIABLES: [&str; 63] = [
     "MV2_COMM_WORLD_LOCAL_RANK",
     "_CONDOR_PROCNO",
     "_CONDOR_NPROCS",
+    // A screen, on which a browser may open.
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
     // Libraries that compute.
     "OMP_NUM_THREADS",
     "LIBTORCH",

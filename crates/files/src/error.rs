@@ -49,6 +49,15 @@ pub fn is_of_disk(error: &io::Error) -> bool {
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
+/// Whether a read failed because the disk lost the bytes. Then they are damaged like wrong ones, and
+/// writing the right ones lets most disks use another place.
+#[must_use]
+pub fn is_unreadable(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    // `IO`: a bad sector, or a checksum of btrfs or ZFS that differs; XFS and ext4 have the others.
+    matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::BADMSG | Errno::UCLEAN))
+}
+
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         error.source
@@ -58,6 +67,21 @@ impl From<Error> for io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_the_disk_cannot_read_is_unreadable() {
+        let unreadable: Vec<i32> =
+            (1..134).filter(|n| is_unreadable(&io::Error::from_raw_os_error(*n))).collect();
+        let text = |n: &i32| io::Error::from_raw_os_error(*n).to_string();
+        let texts: Vec<String> = unreadable.iter().map(text).collect();
+        let expected = ["Input/output error", "Bad message", "Structure needs cleaning"];
+        assert!(
+            texts.iter().zip(expected).all(|(text, start)| text.starts_with(start)),
+            "{texts:?}"
+        );
+        assert_eq!(texts.len(), expected.len());
+        assert!(!is_unreadable(&io::ErrorKind::UnexpectedEof.into()));
+    }
 
     #[test]
     fn an_error_names_action_and_file() {

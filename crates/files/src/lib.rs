@@ -6,17 +6,18 @@
 //! `bundle` and `pelican` share, since neither may use the other. Errors say what failed on which
 //! file; rooms convert them into their own with `From`.
 
+mod block_cutter;
 mod env;
 mod error;
 mod free;
 mod lock;
-mod lock_file;
 mod lock_owner;
 mod mask;
 mod memory;
 mod open_files;
 mod pool;
 mod size;
+mod watch;
 mod whole;
 mod write_back;
 
@@ -28,8 +29,9 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 /// `FORMAT.md`, "Burned names".
 pub const MAX_RENAMES: u32 = 9;
 
+pub use block_cutter::{BlockCutter, PassOn};
 pub use env::{Env, FOR_TOKENS, VARIABLES};
-pub use error::{Error, is_of_disk};
+pub use error::{Error, is_of_disk, is_unreadable};
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
 pub use mask::{Given, mask, mask_panic, mask_url, secrets};
@@ -37,6 +39,7 @@ pub use memory::{Map, SharedMemory, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;
+pub use watch::{Progress, Waiting, Watch};
 pub use whole::{
     TEMP_PREFIX, begins_with, folder_of, persist, persist_both, persist_new, persist_read_only,
     remove_abandoned_temps, remove_left_temps, rename_synced, sync_folder, temp_in, temp_with_mode,

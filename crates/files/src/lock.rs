@@ -1,5 +1,7 @@
 //! Locks between processes, with flock if the file system supports it.
 
+mod lock_file;
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -9,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
+use self::lock_file::{LockFile, Times};
 use crate::Error;
-use crate::lock_file::{LockFile, Times};
 
 /// How long to wait before a lock is tried again.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 use hyper::Method;
 
 use crate::checksum::{Checksum, WANT_DIGEST, digest_patience, parse_digest};
-use crate::client::{Client, Inner};
+use crate::client::Client;
 use crate::http::Request;
 use crate::local::{self, Likeness};
+use crate::reader::Reader;
 use crate::retry::Policy;
 use crate::route::{Place, Verb, header};
-use crate::upload::Local;
+use crate::writer::Local;
 use crate::{Error, Scheme, Url};
 
 /// How a file compares with an object.
@@ -79,11 +80,11 @@ impl Client {
             let len_bytes = local::stat(url)?.len_bytes;
             return Ok(Told { len_bytes, checksum: None, server: "this machine".to_owned() });
         }
-        let first = self.block(cancel, self.0.told(url, len_bytes))?;
+        let first = self.block(cancel, self.0.reader.told(url, len_bytes))?;
         if first.checksum.is_some() || !has_origin_behind(url) {
             return Ok(first);
         }
-        match self.block(cancel, self.0.told(&url.direct(), len_bytes)) {
+        match self.block(cancel, self.0.reader.told(&url.direct(), len_bytes)) {
             Err(Error::Cancelled) => Err(Error::Cancelled),
             Err(_) => Ok(first),
             second => second,
@@ -97,7 +98,7 @@ impl Client {
         cancel: &AtomicBool,
     ) -> Result<Same, Error> {
         let Told { len_bytes, checksum, server } =
-            self.block(cancel, self.0.told(url, local.len))?;
+            self.block(cancel, self.0.reader.told(url, local.len))?;
         if let Some(found) = len_bytes.filter(|found| *found != local.len) {
             return Ok(Same::Other(format!("{found} bytes, expected {}", local.len)));
         }
@@ -115,9 +116,9 @@ fn has_origin_behind(url: &Url) -> bool {
     url.scheme() == Scheme::Pelican && !url.is_direct()
 }
 
-impl Inner {
+impl Reader {
     async fn told(&self, url: &Url, len: u64) -> Result<Told, Error> {
-        let route = self.route(url, Verb::Read).await?;
+        let route = self.router.route(url, Verb::Read).await?;
         let asked = |place: &Place| {
             let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
                 .header(header("want-digest"), WANT_DIGEST);

@@ -14,9 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, RANGE};
 
-use crate::client::{Client, Inner, Refusal};
+use crate::client::Client;
+use crate::credentials::Refusal;
 use crate::director::Namespace;
 use crate::http::{self, Fault, Request, Response, Server};
+use crate::reader::Reader;
 use crate::route::{Place, Route, Verb, said};
 use crate::token::{Action, Claims};
 use crate::{Cause, Diagnosis, Error, Scheme, Url};
@@ -146,7 +148,7 @@ impl Client {
             let reason = "it is a local folder, behind no server".to_owned();
             return Err(Error::Unsupported { action: "examine", url: url.to_string(), reason });
         }
-        self.block(cancel, self.0.examine(url))
+        self.block(cancel, self.0.reader.examine(url))
     }
 
     /// Reads some megabytes of `url`, `len_bytes` long, from the server that was probed.
@@ -162,10 +164,10 @@ impl Client {
     ) -> Result<(), Error> {
         self.block(cancel, async {
             let verb = if probe.role == Role::Origin { Verb::ReadOrigin } else { Verb::Read };
-            let route = self.0.route(url, verb).await?;
+            let route = self.0.router.route(url, verb).await?;
             let same = |place: &&Place| place.server.to_string() == probe.server;
             let Some(place) = route.places.iter().find(same) else { return Ok(()) };
-            self.0.read_some(probe, url, &route, place, Some(len_bytes)).await?;
+            self.0.reader.read_some(probe, url, &route, place, Some(len_bytes)).await?;
             Ok(())
         })
     }
@@ -176,8 +178,8 @@ impl Client {
     /// Those of [`Client::stat`].
     pub fn caches(&self, url: &Url, cancel: &AtomicBool) -> Result<Vec<String>, Error> {
         self.block(cancel, async {
-            let mut places = self.0.route(url, Verb::Read).await?.places;
-            let origins = self.0.route(url, Verb::ReadOrigin).await;
+            let mut places = self.0.router.route(url, Verb::Read).await?.places;
+            let origins = self.0.router.route(url, Verb::ReadOrigin).await;
             let origins = origins.map(|route| route.places).unwrap_or_default();
             places.retain(|place| !origins.contains(place));
             Ok(places.iter().map(|place| place.server.to_string()).collect())
@@ -191,9 +193,9 @@ impl Client {
     /// Those of [`Client::stat`], except for an object that is not there.
     pub fn copy_of(&self, url: &Url, cancel: &AtomicBool) -> Result<Copy, Error> {
         self.block(cancel, async {
-            let route = self.0.route(url, Verb::Read).await?;
+            let route = self.0.router.route(url, Verb::Read).await?;
             let Some(place) = route.places.first() else { return Ok(Copy::Unknown) };
-            let token = self.0.read_token(url, route.namespace.as_ref()).await?;
+            let token = self.0.credentials.read_token(url, route.namespace.as_ref()).await?;
             for only_if_cached in [true, false] {
                 let request = |place: &Place, ours: bool| {
                     let request = Request::new(Method::HEAD, &place.server, place.target.as_str())
@@ -203,7 +205,7 @@ impl Client {
                         false => request,
                     }
                 };
-                let Ok(response) = self.0.send_following(url, place, request).await else {
+                let Ok(response) = self.0.router.send_following(url, place, request).await else {
                     return Ok(Copy::Unknown);
                 };
                 let (status, age) = (response.status, age(&response));
@@ -227,11 +229,11 @@ impl Client {
     }
 }
 
-impl Inner {
+impl Reader {
     async fn examine(&self, url: &Url) -> Result<Examination, Error> {
         let mut seen = Examination::default();
         if url.scheme() != Scheme::Pelican {
-            let route = self.route(url, Verb::Read).await?;
+            let route = self.router.route(url, Verb::Read).await?;
             self.ask_all(&mut seen, url, &route, |_| Role::Server).await?;
             return Ok(seen);
         }
@@ -239,9 +241,9 @@ impl Inner {
             return Ok(seen);
         };
         let start = Instant::now();
-        let read = self.route(url, Verb::Read).await;
+        let read = self.router.route(url, Verb::Read).await;
         let asked = start.elapsed();
-        let origin = self.route(url, Verb::ReadOrigin).await;
+        let origin = self.router.route(url, Verb::ReadOrigin).await;
         let mut probe = self.connect_to(Role::Director, &director).await;
         let mut route = match read {
             Ok(route) => {
@@ -302,7 +304,7 @@ impl Inner {
         let mut director = None;
         if probe.fault.is_none() {
             let start = Instant::now();
-            match self.director_of(url.authority()).await {
+            match self.router.director_of(url.authority()).await {
                 Ok(found) => {
                     probe.first_byte = Some(start.elapsed());
                     director = Some(found);
@@ -323,12 +325,12 @@ impl Inner {
         namespace: &Namespace,
         asked: &Server,
     ) -> Result<Result<TokenFacts, Box<Diagnosis>>, Error> {
-        let pick = self.pick(url, Action::Read, Some(namespace))?;
+        let pick = self.credentials.pick(url, Action::Read, Some(namespace))?;
         if let Some(found) = pick.send.filter(|found| found.doubt.is_none()) {
             let opaque = Claims::decode(&found.token).is_none();
             return Ok(Ok(TokenFacts { from: found.from, expires: found.expires, opaque }));
         }
-        match self.denied_as(Action::Read, url, Some(namespace), asked, 0.into()) {
+        match self.credentials.denied_as(Action::Read, url, Some(namespace), asked, 0.into()) {
             Error::Denied { diagnosis, .. } => Ok(Err(diagnosis)),
             error => Err(error),
         }
@@ -355,7 +357,7 @@ impl Inner {
     async fn connect_to(&self, role: Role, server: &Server) -> Probe {
         let mut probe = nothing_of(role, server.to_string());
         let start = Instant::now();
-        match self.http.resolve(server).await {
+        match self.router.http.resolve(server).await {
             Ok(()) => probe.name = Some(start.elapsed()),
             Err(reason) => {
                 // A proxy may be able to resolve the name.
@@ -368,7 +370,7 @@ impl Inner {
             Role::Cache | Role::Origin => http::Role::Data,
             Role::Server => http::Role::Other,
         };
-        match self.http.open(server, asked_as).await {
+        match self.router.http.open(server, asked_as).await {
             Ok(()) => (probe.connection, probe.fault) = (Some(start.elapsed()), None),
             Err(fault) => drop(probe.fault.get_or_insert(match fault {
                 Fault::Tls(reason, cause) => ProbeFault::Tls(reason, cause),
@@ -387,7 +389,7 @@ impl Inner {
         place: &Place,
         len_bytes: Option<u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let token = self.read_token(url, route.namespace.as_ref()).await?;
+        let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
         // The range has both ends, with the last below the object's end: servers answer other
         // ranges with no bytes.
         let range = len_bytes.filter(|len| *len > 0).map(|len| len.min(ENOUGH_BYTES) - 1);
@@ -400,7 +402,7 @@ impl Inner {
             }
         };
         let start = Instant::now();
-        let response = match self.send_following(url, place, request).await {
+        let response = match self.router.send_following(url, place, request).await {
             Ok(response) => response,
             Err(fault) => {
                 probe.fault = Some(ProbeFault::Broken(fault.to_string()));
@@ -415,13 +417,15 @@ impl Inner {
                 let namespace = route.namespace.as_ref();
                 let server = &place.server;
                 let refusal = Refusal { status, said: said(response).await };
-                probe.fault =
-                    Some(match self.denied_as(Action::Read, url, namespace, server, refusal) {
+                probe.fault = Some(
+                    match self.credentials.denied_as(Action::Read, url, namespace, server, refusal)
+                    {
                         Error::Denied { said, diagnosis, .. } => {
                             ProbeFault::Denied { status, said, diagnosis }
                         }
                         error => return Err(error),
-                    });
+                    },
+                );
                 return Ok(None);
             }
             404 | 410 => {

@@ -14,7 +14,7 @@ use hyper::header::{AUTHORIZATION, HeaderName};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::client::{Client, Inner};
+use crate::client::Client;
 use crate::error::Error;
 use crate::http::{Fault, Request, Response, Role, Server, Upload};
 use crate::retry::{Policy, Retry};
@@ -101,7 +101,7 @@ impl Client {
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
         cancel: &AtomicBool,
     ) -> Result<Answered, ExchangeFault> {
-        let done = self.block(cancel, async { Ok(self.0.exchange(exchange, sink).await) });
+        let done = self.block(cancel, async { Ok(self.exchanged(exchange, sink).await) });
         done.unwrap_or(Err(ExchangeFault::Cancelled))
     }
 
@@ -110,6 +110,43 @@ impl Client {
     pub fn trials(&self) -> Trials {
         let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience);
         Trials { client: self.clone(), retry }
+    }
+
+    async fn exchanged(
+        &self,
+        exchange: &Exchange<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<Answered, ExchangeFault> {
+        let request = request_of(exchange)?;
+        let answer = match &exchange.body {
+            None => self.0.router.http.send(&request).await,
+            Some(body) => {
+                let source = source_of(body).await;
+                let len = body.len() as u64;
+                self.0.pace.wait(len).await;
+                let storing = self.0.options.patience;
+                let upload = Upload { len, expect: false, storing, source };
+                self.0.router.http.upload(&request, upload).await.0
+            }
+        };
+        let mut answer = answer.map_err(fault)?;
+        let mut answered = Answered {
+            status: answer.status,
+            headers: std::mem::take(&mut answer.headers),
+            body: Vec::new(),
+            retry_after: None,
+        };
+        if !(200..300).contains(&answered.status) {
+            answer.headers.clone_from(&answered.headers);
+            answered.retry_after = retry_after(&answer);
+            answered.body = message(answer).await;
+            return Ok(answered);
+        }
+        while let Some(bytes) = answer.chunk().await.map_err(fault)? {
+            sink(&bytes).map_err(ExchangeFault::Sink)?;
+            self.0.pace.wait(bytes.len() as u64).await;
+        }
+        Ok(answered)
     }
 }
 
@@ -134,45 +171,6 @@ impl Trials {
     /// Records progress, after which trials are counted from the start.
     pub fn progressed(&mut self) {
         self.retry = Retry::new(Policy::EXCHANGE, self.client.0.options.patience);
-    }
-}
-
-impl Inner {
-    async fn exchange(
-        &self,
-        exchange: &Exchange<'_>,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<Answered, ExchangeFault> {
-        let request = request_of(exchange)?;
-        let answer = match &exchange.body {
-            None => self.http.send(&request).await,
-            Some(body) => {
-                let source = source_of(body).await;
-                let len = body.len() as u64;
-                self.pace.wait(len).await;
-                let storing = self.options.patience;
-                let upload = Upload { len, expect: false, storing, source };
-                self.http.upload(&request, upload).await.0
-            }
-        };
-        let mut answer = answer.map_err(fault)?;
-        let mut answered = Answered {
-            status: answer.status,
-            headers: std::mem::take(&mut answer.headers),
-            body: Vec::new(),
-            retry_after: None,
-        };
-        if !(200..300).contains(&answered.status) {
-            answer.headers.clone_from(&answered.headers);
-            answered.retry_after = retry_after(&answer);
-            answered.body = message(answer).await;
-            return Ok(answered);
-        }
-        while let Some(bytes) = answer.chunk().await.map_err(fault)? {
-            sink(&bytes).map_err(ExchangeFault::Sink)?;
-            self.pace.wait(bytes.len() as u64).await;
-        }
-        Ok(answered)
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::checked_blocks::{Stop, Take};
+use crate::reader::checked_blocks::{Stop, Take};
 use crate::url::is_segment;
 use crate::{Attempts, CollectionListing, CollectionMember, Error, Stat, Url};
 

@@ -14,11 +14,12 @@ use std::sync::atomic::AtomicBool;
 use hyper::Method;
 use tokio::time::sleep;
 
-use crate::checked_blocks::{Stop, Take};
 use crate::checksum::{Algorithm, Checksum, Summer, WANT_DIGEST, digest_patience, parse_digest};
-use crate::client::{Client, Inner};
+use crate::client::Client;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
+use crate::reader::Reader;
+use crate::reader::checked_blocks::{Stop, Take};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Verb, header, retry_after};
 use crate::{Error, Scheme, Token, Url, local};
@@ -76,7 +77,7 @@ impl Client {
             return Ok(take.done(Ok("the file itself".to_owned())));
         }
         self.block(cancel, async {
-            self.0.transfer(url, &mut take).await?;
+            self.0.reader.transfer(url, &mut take).await?;
             if !check || from > 0 {
                 let why = "the checksum was not requested".to_owned();
                 return Ok(take.done(Err(why)));
@@ -84,17 +85,18 @@ impl Client {
             let mut doubts = Attempts::default();
             let direct = url.direct();
             let has_origin = url.scheme() == Scheme::Pelican && !url.is_direct();
-            let told = self.0.checksum_of(url, &take, &mut doubts).await?;
+            let told = self.0.reader.checksum_of(url, &take, &mut doubts).await?;
             // A cache may tell another object's checksum, or none before it has all of the object:
             // the origin knows better.
             let one = self.0.options.only_cache.is_some();
             let of_origin = match &told {
                 Sum::Same(_) => false,
-                Sum::None(_) => has_origin && (one || !self.0.routes.only_preferred()),
+                Sum::None(_) => has_origin && (one || !self.0.router.routes.only_preferred()),
                 Sum::Other => has_origin,
             };
             let judged = match of_origin {
-                true => match (self.0.checksum_of(&direct, &take, &mut doubts).await?, told) {
+                true => match (self.0.reader.checksum_of(&direct, &take, &mut doubts).await?, told)
+                {
                     (Sum::None(_), told) => told,
                     (judged, _) => judged,
                 },
@@ -110,7 +112,7 @@ impl Client {
             }
             let liar = take.server.clone();
             take.restart()?;
-            match self.0.transfer(&direct, &mut take).await {
+            match self.0.reader.transfer(&direct, &mut take).await {
                 Ok(()) => {}
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
                 // The origin is down, and may have the right bytes.
@@ -118,10 +120,10 @@ impl Client {
                 // The origin does not allow reads: the bytes cannot be confirmed.
                 Err(_) => return corrupt(doubts),
             }
-            match self.0.checksum_of(&direct, &take, &mut doubts).await? {
+            match self.0.reader.checksum_of(&direct, &take, &mut doubts).await? {
                 Sum::Same(whose) => {
                     if let Some(liar) = liar {
-                        self.0.servers.gave_wrong(&liar, url);
+                        self.0.reader.servers.gave_wrong(&liar, url);
                     }
                     Ok(take.done(Ok(whose)))
                 }
@@ -141,7 +143,7 @@ enum Sum {
     None(String),
 }
 
-impl Inner {
+impl Reader {
     /// Compares the bytes with the checksum of the server that gave the last of them; of
     /// the origin, where `url` names that.
     async fn checksum_of(
@@ -150,7 +152,7 @@ impl Inner {
         take: &Plain<'_>,
         doubts: &mut Attempts,
     ) -> Result<Sum, Error> {
-        let Ok(route) = self.route(url, Verb::Read).await else {
+        let Ok(route) = self.router.route(url, Verb::Read).await else {
             return Ok(Sum::None(
                 "the director names no server that reports a checksum".to_owned(),
             ));
@@ -165,7 +167,7 @@ impl Inner {
         if self.servers.is_cooling(server) && self.servers.unreachable_for(server).is_some() {
             return Ok(Sum::None(format!("`{server}` took no connection a short time ago")));
         }
-        let token = self.read_token(url, route.namespace.as_ref()).await?;
+        let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
         let told = self.ask_for_checksum(url, place, token.as_ref(), take.position).await;
         Ok(match told {
             Some((_, false)) => {
@@ -207,7 +209,7 @@ impl Inner {
         };
         let mut retry = Retry::new(Policy::CHECKSUM, self.options.patience / 18);
         loop {
-            let asked = match self.send_following(url, place, request).await {
+            let asked = match self.router.send_following(url, place, request).await {
                 Ok(response) => {
                     self.servers.answered(server);
                     let (status, asked) = (response.status, retry_after(&response));

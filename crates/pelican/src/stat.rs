@@ -7,15 +7,16 @@ use hyper::Method;
 use hyper::header::CONTENT_LENGTH;
 use tokio::time::sleep;
 
-use crate::client::{Client, Inner};
+use crate::client::Client;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
 use crate::listing::{
     Ambiguous, CollectionListing, MAX_LISTING_BYTES, Multistatus, Responses, Spelling, Stat,
 };
+use crate::reader::Reader;
+use crate::reader::sources::{Fared, Sources};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, header, propfind, retry_after, said};
-use crate::sources::{Fared, Sources};
 use crate::token::Action;
 use crate::url::percent_decode;
 use crate::{Error, Scheme, Url, local};
@@ -34,7 +35,7 @@ impl Client {
             return local::stat(url);
         }
         self.block(cancel, async {
-            let unlisted = match self.0.find(url, Verb::Stat).await {
+            let unlisted = match self.0.reader.find(url, Verb::Stat).await {
                 Ok(Multistatus { itself: Some(entry), .. }) => {
                     let (len_bytes, collection) = (entry.len_bytes, Some(entry.collection));
                     return Ok(Stat { len_bytes, collection });
@@ -44,7 +45,7 @@ impl Client {
                 Err(error @ Error::Failed { .. }) => Some(error),
                 Err(error) => return Err(error),
             };
-            match (self.0.head(url).await, unlisted) {
+            match (self.0.reader.head(url).await, unlisted) {
                 (Err(Error::Unsupported { .. } | Error::Failed { .. }), Some(error)) => Err(error),
                 (found, _) => found,
             }
@@ -60,7 +61,7 @@ impl Client {
         if url.scheme() == Scheme::File {
             return local::stat(url);
         }
-        self.block(cancel, self.0.head(url))
+        self.block(cancel, self.0.reader.head(url))
     }
 
     /// Reads a whole object of at most `limit` bytes from the first server that answers, and asks no
@@ -78,13 +79,14 @@ impl Client {
             return self.read(url, limit, &|_| Ok(()), cancel);
         }
         self.block(cancel, async {
-            let route = self.0.route_to_read(url, true).await?;
+            let route = self.0.router.route_to_read(url, true).await?;
             let asked =
                 |place: &Place| Request::new(Method::GET, &place.server, place.target.as_str());
-            let answer = self.0.first_answer(url, &route, "read", Policy::LOOK, asked).await?;
+            let answer =
+                self.0.reader.first_answer(url, &route, "read", Policy::LOOK, asked).await?;
             let (place, response) = answer;
             if response.status != 200 {
-                self.0.judge_head(url, &route, &place, response).await?;
+                self.0.reader.judge_head(url, &route, &place, response).await?;
             } else if let Ok(bytes) = response.read(usize::try_from(limit).unwrap_or(0)).await {
                 return Ok(bytes);
             }
@@ -101,7 +103,7 @@ impl Client {
             local::list(url)?
         } else {
             self.block(cancel, async {
-                let found = self.0.find(url, Verb::List).await?;
+                let found = self.0.reader.find(url, Verb::List).await?;
                 let entries = match found.itself {
                     Some(itself) if !itself.collection => vec![itself],
                     _ => found.members,
@@ -114,7 +116,7 @@ impl Client {
     }
 }
 
-impl Inner {
+impl Reader {
     /// Asks the server that lists, for `verb` [`Verb::Stat`] or [`Verb::List`].
     async fn find(&self, url: &Url, verb: Verb) -> Result<Multistatus, Error> {
         let (place, body) = self.multistatus(url, verb, verb.depth()).await?;
@@ -129,7 +131,7 @@ impl Inner {
         verb: Verb,
         depth: &str,
     ) -> Result<(Place, Vec<u8>), Error> {
-        let route = self.route(url, verb).await?;
+        let route = self.router.route(url, verb).await?;
         let asked = |place: &Place| {
             Request::new(propfind(), &place.server, place.target.as_str())
                 .header(header("depth"), depth)
@@ -143,6 +145,7 @@ impl Inner {
             401 | 403 => {
                 let namespace = route.namespace.as_ref();
                 return Err(self
+                    .credentials
                     .denied(Action::Read, url, namespace, &place.server, response)
                     .await);
             }
@@ -240,7 +243,7 @@ impl Inner {
     }
 
     pub(crate) async fn head(&self, url: &Url) -> Result<Stat, Error> {
-        let route = self.route(url, Verb::Read).await?;
+        let route = self.router.route(url, Verb::Read).await?;
         let asked =
             |place: &Place| Request::new(Method::HEAD, &place.server, place.target.as_str());
         let (place, response) = self.first_answer(url, &route, "read", Policy::READ, asked).await?;
@@ -264,7 +267,10 @@ impl Inner {
             404 => Err(not_found(url, place, response).await),
             401 | 403 => {
                 let namespace = route.namespace.as_ref();
-                Err(self.denied(Action::Read, url, namespace, &place.server, response).await)
+                Err(self
+                    .credentials
+                    .denied(Action::Read, url, namespace, &place.server, response)
+                    .await)
             }
             status => {
                 let reason = format!("`{}` answers {status}", place.server);
@@ -283,7 +289,7 @@ impl Inner {
         policy: Policy,
         asked: impl Fn(&Place) -> Request,
     ) -> Result<(Place, Response), Error> {
-        let token = self.read_token(url, route.namespace.as_ref()).await?;
+        let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
         let mut retry = Retry::new(policy, self.options.patience / 6);
         let cooling = |server: &Server| self.servers.is_cooling(server);
         let wait = |server: &Server| self.servers.wait(server);
@@ -294,7 +300,7 @@ impl Inner {
             while let Some(place) = sources.next(wait).filter(|_| !hopeless) {
                 let request =
                     |place: &Place, ours: bool| asked(place).token(token.as_ref().filter(|_| ours));
-                let fared = match self.send_following(url, &place, request).await {
+                let fared = match self.router.send_following(url, &place, request).await {
                     Ok(response) if matches!(response.status, 408 | 429 | 500 | 502..=504) => {
                         let (status, after) = (response.status, retry_after(&response));
                         self.servers.answered(&place.server);

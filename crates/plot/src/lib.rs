@@ -1,7 +1,7 @@
-//! Plots of measurements as SVG: [`chart`] is a separate picture, [`bars`] a part of a page.
+//! Plots of measurements as SVG.
 
 #![forbid(unsafe_code)]
 
 mod bars;
 
-pub use bars::{Bar, Panel, bars, chart, escape};
+pub use bars::{Bar, Panel, chart};

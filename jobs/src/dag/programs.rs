@@ -35,8 +35,35 @@ pub(super) fn programs(
     seen: &mut BTreeSet<String>,
 ) -> Vec<JobFinding> {
     let mut findings = scripts(dag, disk);
-    // The key is the file, and the line if the text is in the DAG file.
-    let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
+    findings.append(&mut graphs(file, dag, disk, seen));
+    let (users, mut absent) = users(file, dag, disk);
+    findings.append(&mut absent);
+    findings.append(&mut checked(dag, users, None, disk, seen));
+    findings
+}
+
+/// Findings in the submit file `only` and in what it runs, as the nodes of the DAG `file` use it.
+/// `None` if no node does.
+pub(super) fn program(
+    file: &str,
+    dag: &Dag,
+    only: (&str, &str),
+    disk: &dyn Disk,
+    seen: &mut BTreeSet<String>,
+) -> Option<Vec<JobFinding>> {
+    let (users, _) = users(file, dag, disk);
+    let is_used = users.keys().any(|(path, line)| line.is_none() && normal(path) == only.0);
+    is_used.then(|| checked(dag, users, Some(only), disk, seen))
+}
+
+/// The nodes that use each submit file. The key is the file, and the line if the text is in the
+/// DAG file.
+type AllUsers<'a> = BTreeMap<(String, Option<usize>), Users<'a>>;
+
+/// Returns the submit files with their nodes, and findings of those that are not there.
+fn users<'a>(file: &str, dag: &'a Dag, disk: &dyn Disk) -> (AllUsers<'a>, Vec<JobFinding>) {
+    let mut users = AllUsers::new();
+    let mut findings = Vec::new();
     for (name, node) in &dag.nodes {
         let folder = folder(node, file);
         let mut report = FileFindings::new(&node.file);
@@ -52,7 +79,7 @@ pub(super) fn programs(
                     if disk.exists(&path) || path.contains('$') {
                         users.entry((path, None)).or_default().add(name, &folder, None);
                     } else {
-                        missing(&mut report, node.line, &path);
+                        missing(&mut report, node.line, &path, disk);
                     }
                 }
             },
@@ -60,23 +87,49 @@ pub(super) fn programs(
                 let users = users.entry((node.file.clone(), Some(*line))).or_default();
                 users.add(name, &folder, Some(text));
             }
-            Runs::Dag(path) | Runs::Splice(path) => {
-                let path = below(&folder, path);
-                match disk.text(&path) {
-                    Some(text) if seen.insert(path.clone()) => {
-                        findings.append(&mut check(&path, &text, disk, seen));
-                    }
-                    Some(_) => {}
-                    // The DAG file of a sub-DAG may be written by the nodes before it.
-                    None if matches!(node.runs, Runs::Dag(_)) && comes_later(dag, name) => {}
-                    None => missing(&mut report, node.line, &path),
-                }
-            }
+            Runs::Dag(_) | Runs::Splice(_) => {}
         }
         findings.append(&mut report.findings);
     }
+    (users, findings)
+}
+
+/// Findings in the DAG files that nodes run.
+fn graphs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>) -> Vec<JobFinding> {
+    let mut findings = Vec::new();
+    for (name, node) in dag.nodes.iter().filter(|(_, node)| !node.noop) {
+        let (Runs::Dag(path) | Runs::Splice(path)) = &node.runs else { continue };
+        let path = below(&folder(node, file), path);
+        match disk.text(&path) {
+            Some(text) if seen.insert(path.clone()) => {
+                findings.append(&mut check(&path, &text, disk, seen));
+            }
+            Some(_) => {}
+            // The DAG file of a sub-DAG may be written by the nodes before it.
+            None if matches!(node.runs, Runs::Dag(_)) && comes_later(dag, name) => {}
+            None => {
+                let mut report = FileFindings::new(&node.file);
+                missing(&mut report, node.line, &path, disk);
+                findings.append(&mut report.findings);
+            }
+        }
+    }
+    findings
+}
+
+/// Findings in submit files and in what they run: in all, or in `only` that path with that text.
+fn checked(
+    dag: &Dag,
+    users: AllUsers<'_>,
+    only: Option<(&str, &str)>,
+    disk: &dyn Disk,
+    seen: &mut BTreeSet<String>,
+) -> Vec<JobFinding> {
+    let mut findings = Vec::new();
+    let is_only = |path: &str| only.is_some_and(|(only, _)| normal(path) == only);
     let texts = users.into_iter().filter_map(|((path, line), users)| {
-        let text = users.text.clone().or_else(|| disk.text(&path))?;
+        let given = only.filter(|_| is_only(&path)).map(|(_, text)| text.to_owned());
+        let text = given.or_else(|| users.text.clone()).or_else(|| disk.text(&path))?;
         Some((path, line, users, text))
     });
     let texts: Vec<_> = texts.collect();
@@ -94,7 +147,9 @@ pub(super) fn programs(
             made.runs.insert(*node, i);
         }
     }
-    for (path, line, users, text) in &texts {
+    let wanted =
+        |path: &str, line: Option<usize>| only.is_none() || (line.is_none() && is_only(path));
+    for (path, line, users, text) in texts.iter().filter(|(path, line, ..)| wanted(path, *line)) {
         let brought = Brought::to(&users.nodes, dag, &made, disk);
         let mut found = submit::check(path, text, &brought, &given(&vars, users), seen);
         if let Some(line) = line {
@@ -110,7 +165,7 @@ pub(super) fn programs(
 }
 
 /// The folder from which a node of the DAG `file` is submitted.
-fn folder(node: &Node, file: &str) -> String {
+pub(super) fn folder(node: &Node, file: &str) -> String {
     below(folder_of(file), &node.folder).trim_end_matches('/').to_owned()
 }
 
@@ -125,7 +180,7 @@ fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<JobFinding> {
         }
         let mut report = FileFindings::new(&script.file);
         if !disk.exists(&path) {
-            missing(&mut report, script.line, &path);
+            missing(&mut report, script.line, &path, disk);
         } else if disk.len(&path).is_some() && !disk.is_executable(&path) {
             let what = format!("`{path}` is not executable");
             report.add(&rules::NOT_EXECUTABLE, script.line, what);

@@ -7,8 +7,9 @@ pub(super) fn canonical(command: &str) -> String {
     command.to_ascii_uppercase().replace('-', "_")
 }
 
-/// The words of a line, without quotes; `name = "a value"` is one word.
-pub(super) fn words(line: &str) -> Vec<String> {
+/// The words of a line, without quotes, and whether all quotes are closed; `name = "a value"` is one
+/// word.
+pub(super) fn words(line: &str) -> (Vec<String>, bool) {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut quote = None;
@@ -42,7 +43,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
         }
     }
     words.extend(Some(word).filter(|word| !word.is_empty()));
-    words
+    (words, quote.is_none())
 }
 
 /// The line that ends a submit description which `word` begins: `{`, or `@=end`.
@@ -53,10 +54,15 @@ pub(super) fn inline_end(word: &str) -> Option<String> {
     }
 }
 
-/// Returns the lines up to `end`.
-pub(super) fn inline<'a>(end: &str, lines: &mut impl Iterator<Item = &'a Line>) -> String {
-    let is_end =
-        |text: &str| text.strip_prefix(end).is_some_and(|r| r.is_empty() || r.starts_with(' '));
-    let body = lines.by_ref().take_while(|line| !is_end(&line.text));
-    body.map(|line| format!("{}\n", line.text)).collect()
+/// Returns the lines up to `end`, and whether it is there.
+pub(super) fn inline<'a>(end: &str, lines: &mut impl Iterator<Item = &'a Line>) -> (String, bool) {
+    let mut body = String::new();
+    for line in lines {
+        if line.text.strip_prefix(end).is_some_and(|r| r.is_empty() || r.starts_with(' ')) {
+            return (body, true);
+        }
+        body.push_str(&line.text);
+        body.push('\n');
+    }
+    (body, false)
 }

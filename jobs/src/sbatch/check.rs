@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::ranks::ranks;
 use super::read::{Header, header};
 use super::values::{settings, values};
-use crate::disk::{Disk, base_name, below, folder_of};
+use crate::disk::{Disk, base_name, below, folder_of, start};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
-use crate::script::shell::{Next, Script};
+use crate::script::shell::{Command, Next, Script};
 use crate::script::{self, Job, Language, options, python, shell};
 
 /// Findings of the batch script `file`, and of the programs that it names.
@@ -23,8 +23,13 @@ pub(crate) fn check(
     let is_shell = Language::of_script(text) == Language::Shell;
     let script = if is_shell { Script::parse(text) } else { Script::default() };
     let header = header(&lines, &script, &mut report);
-    settings(&header, disk, folder_of(file), &mut report);
-    array(&header, text, &lines, &mut report);
+    let outputs = ["output", "error"].into_iter().filter_map(|name| header.get(name));
+    let outputs = outputs.filter_map(|setting| Some(setting.value.rsplit_once('/')?.0));
+    let names = script.scripts().map(|(_, name)| name).chain(outputs);
+    let folder = start(file, names, disk);
+    settings(&header, &lines, disk, folder, &mut report);
+    let read = reads_array_number(text, &script, folder, disk);
+    array(&header, read, &lines, &mut report);
     values(&header, &mut report);
     if !is_shell {
         // Slurm starts programs in any language.
@@ -37,7 +42,8 @@ pub(crate) fn check(
     }
     left_behind(&header, &script, &mut report);
     signals(&header, text, &script, &mut report);
-    ranks(&header, text, &script, &mut report);
+    let program = |name: &str| disk.text(&below(folder, name));
+    ranks(&header, text, &script, &program, &mut report);
     let requeues = text.contains("scontrol requeue");
     let job = Job { restarts: requeues, needs_shebang: Some(&rules::NOT_SBATCH), ..Job::default() };
     shell::check(text, &script, &job, &mut report);
@@ -46,20 +52,45 @@ pub(crate) fn check(
         header.get("chdir").is_none_or(|folder| matches!(folder.value.as_str(), "." | "./"));
     let mut findings = Vec::new();
     if stays {
-        options::check_in(folder_of(file), &script, disk, &mut report);
-        findings = programs(&script, file, disk, &job, &mut report, seen);
+        options::check_in(folder, &script, disk, &mut report);
+        findings = programs(&script, folder, disk, &job, &mut report, seen);
     }
     report.findings.sort_by_key(|finding| finding.line);
     report.findings.append(&mut findings);
     report.findings
 }
 
-fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings) {
+/// Whether the script, or a program beside it that it starts, looks at its number in the array.
+fn reads_array_number(text: &str, script: &Script, folder: &str, disk: &dyn Disk) -> bool {
+    let is_read = |text: &str| text.contains("SLURM_ARRAY_TASK_ID");
+    if is_read(text) {
+        return true;
+    }
+    let words = script.commands.iter().flat_map(|command| &command.words);
+    let mut open: Vec<String> = words.map(|word| below(folder, word)).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        let Some(text) = disk.text(&path).filter(|_| seen.insert(path.clone())) else { continue };
+        if is_read(&text) {
+            return true;
+        }
+        if path.ends_with(".py") {
+            let modules = python::imports(&text).into_iter();
+            open.extend(modules.map(|(_, name)| below(folder_of(&path), &format!("{name}.py"))));
+        }
+    }
+    false
+}
+
+fn array(header: &Header, is_read: bool, lines: &[&str], report: &mut FileFindings) {
     let Some(array) = header.get("array") else { return };
+    let appends = header.get("open-mode").is_some_and(|mode| mode.value == "append");
+    // `--array=7` runs one job of an array again.
+    let is_one = array.value.bytes().all(|byte| byte.is_ascii_digit());
     for name in ["output", "error"] {
         let Some(setting) = header.get(name) else { continue };
-        let own = ["%a", "%j", "%J", "/dev/null"].iter().any(|part| setting.value.contains(part));
-        if !own {
+        let is_own = is_own_file(&setting.value) || setting.value.starts_with("/dev/");
+        if !is_own && !appends && !is_one {
             let what = format!("all jobs of the array write `--{name}` to `{}`", setting.value);
             let (stem, end) = setting
                 .value
@@ -81,9 +112,18 @@ fn array(header: &Header, text: &str, lines: &[&str], report: &mut FileFindings)
                 });
         }
     }
-    if !text.contains("SLURM_ARRAY_TASK_ID") {
+    // With `%1` the jobs run one after another: each continues where the one before it ended.
+    if !is_read && !array.value.ends_with("%1") {
         report.add(&rules::ARRAY_UNUSED, array.line, "nothing reads SLURM_ARRAY_TASK_ID");
     }
+}
+
+/// Whether a name has the number of a job of an array in it, which may be padded: `%a`, `%4j`.
+fn is_own_file(name: &str) -> bool {
+    name.split('%').skip(1).any(|part| {
+        let part = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        part.starts_with(['a', 'j', 'J'])
+    })
 }
 
 fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindings) {
@@ -144,7 +184,18 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindin
 fn left_behind(header: &Header, script: &Script, report: &mut FileFindings) {
     let waits = script.commands.iter().any(|command| command.program() == "wait");
     let last = script.commands.iter().rfind(|command| command.is_work());
-    if let Some(command) = last.filter(|command| command.next == Next::Beside && !waits) {
+    // What else runs after it may take as long: a loop that asks a server, or sleeps.
+    let loops = |line: usize| {
+        let tokens = script.tokens.iter().flatten().filter(|token| token.line > line);
+        { tokens }.any(|t| t.at.is_none() && matches!(t.text.as_str(), "for" | "while" | "until"))
+    };
+    let ends_at_once = |command: &Command| {
+        let mut later = script.commands.iter().filter(|later| later.line > command.line);
+        !loops(command.line) && !later.any(takes_long)
+    };
+    let beside =
+        |command: &&Command| command.next == Next::Beside && !waits && ends_at_once(command);
+    if let Some(command) = last.filter(beside) {
         let name = command.script().unwrap_or_else(|| command.program());
         let what = format!("nothing waits for `{name}`, which runs in the background (`&`)");
         report.add(&rules::NO_WAIT, command.line, what);
@@ -163,6 +214,20 @@ fn left_behind(header: &Header, script: &Script, report: &mut FileFindings) {
     }
 }
 
+/// Whether a command may take as long as the work that runs beside it.
+fn takes_long(command: &Command) -> bool {
+    let follows = |word: &String| {
+        word == "--follow"
+            || (!word.starts_with("--") && word.starts_with('-') && word.contains(['f', 'F']))
+    };
+    match command.program() {
+        "sleep" => true,
+        "tail" => command.call().iter().any(follows),
+        // A program of the user's own.
+        _ => command.is_work() || command.call().first().is_some_and(|word| word.contains('/')),
+    }
+}
+
 fn line_of(text: &str, word: &str) -> usize {
     text.lines().position(|line| line.contains(word)).map_or(1, |at| at + 1)
 }
@@ -170,7 +235,7 @@ fn line_of(text: &str, word: &str) -> usize {
 /// Checks the scripts and images that the batch script names.
 fn programs(
     script: &Script,
-    file: &str,
+    folder: &str,
     disk: &dyn Disk,
     job: &Job<'_>,
     report: &mut FileFindings,
@@ -179,7 +244,6 @@ fn programs(
     let mut findings = Vec::new();
     let moved = script.commands.iter().any(|command| matches!(command.program(), "cd" | "pushd"));
     let linked = linked(script);
-    let folder = folder_of(file);
     let is_missing = |name: &str, path: &str| match &linked {
         Some(linked) => {
             let first = name.trim_start_matches("./").split('/').next();
@@ -199,8 +263,7 @@ fn programs(
                 findings.append(&mut own.findings);
             }
             None if is_missing(name, &path) => {
-                let what = format!("`{name}` does not exist");
-                report.add(&rules::MISSING_PROGRAM, line, what);
+                report.absent(&rules::MISSING_PROGRAM, line, name, disk);
             }
             _ => {}
         }
@@ -219,8 +282,7 @@ fn programs(
             .find(is_image)
             .filter(|image| !moved && !disk.exists(&below(folder, image)))
         {
-            let what = format!("`{image}` does not exist");
-            report.add(&rules::MISSING_PROGRAM, command.line, what);
+            report.absent(&rules::MISSING_PROGRAM, command.line, image, disk);
         }
     }
     findings
@@ -276,6 +338,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_beside_the_script_may_read_the_number_of_the_array() {
+        let text = "#!/bin/bash\n#SBATCH --time=1:00:00 --array=0-3\nsrun python3 src/run.py\n";
+        let check = |files: &[(&str, &str)], expected: &[&str]| {
+            let found = check("x.sbatch", text, &Files::of(files), &mut BTreeSet::new());
+            let found: Vec<_> = found.iter().map(|finding| finding.rule).collect();
+            assert_eq!(found, expected, "{files:?}");
+        };
+        let reads = "import os\ni = int(os.environ['SLURM_ARRAY_TASK_ID'])\n";
+        check(&[("src/run.py", reads)], &[]);
+        check(&[("src/run.py", "from part import i\n"), ("src/part.py", reads)], &[]);
+        check(&[("src/run.py", "from part import i\n"), ("part.py", reads)], &["array-unused"]);
+        check(&[("src/run.py", "print(1)\n")], &["array-unused"]);
+    }
+
+    #[test]
     fn each_trap_of_a_batch_script_is_found_and_its_repair_is_not() {
         let check = |body: &str, expected: &[(&'static str, usize)]| {
             let text = format!("#!/bin/bash\n#SBATCH --time=1:00:00\n{body}");
@@ -287,6 +364,8 @@ mod tests {
         check("true\n#SBATCH --mem=16G\n", &[("sbatch-late", 4)]);
         check("#SBATCH --memory=16G\ntrue\n", &[("sbatch-option", 3)]);
         check("#SBATCH --mem=16\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --mem=100 # 100 GB, not MB\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --mem=100 # in MB\ntrue\n", &[]);
         check("#SBATCH --mem=16 GB\ntrue\n", &[("sbatch-option", 3), ("unit", 3)]);
         check("#SBATCH --time=lots\ntrue\n", &[("unit", 3)]);
         check("#SBATCH --time=24\ntrue\n", &[("unit", 3)]);
@@ -299,6 +378,18 @@ mod tests {
             "#SBATCH --array=0-3 --output=a.out\necho $SLURM_ARRAY_TASK_ID\n",
             &[("stdout-collides", 3)],
         );
+        let reads = "echo $SLURM_ARRAY_TASK_ID\n";
+        for right in [
+            "--array=0-3 --output=a_%4a.out",
+            "--array=0-3 --output=a_%04j",
+            "--array=0-3 --error=/dev/stderr",
+            "--array=0-3 --output=a.out --open-mode=append",
+            "--array=7 --output=a.out",
+        ] {
+            check(&format!("#SBATCH {right}\n{reads}"), &[]);
+        }
+        let same = "#SBATCH --array=7,8 --output=%4x.out\n";
+        check(&format!("{same}{reads}"), &[("stdout-collides", 3)]);
         check("#SBATCH --array=0-3\ntrue\n", &[("array-unused", 3)]);
         check("#SBATCH --signal=B:USR1@60\nsrun python t.py\n", &[("signal-unheard", 3)]);
         check("#SBATCH --signal=B:USR1@60\ntrap 'x' USR1\nsrun python t.py\n", &[]);
@@ -363,6 +454,33 @@ mod tests {
         let disk = Files::of(&[("t.py", "")]);
         let found = check("x.sbatch", &text, &disk, &mut BTreeSet::new());
         { found.into_iter() }.filter(|f| f.rule == name).map(|f| f.what).collect()
+    }
+
+    #[test]
+    fn work_in_the_background_is_found_unless_something_long_follows() {
+        let n = |after: &str| said("no-wait", &format!("srun python t.py &\n{after}")).len();
+        for quick in [
+            "cp a b",
+            "rm -f x",
+            "mkdir -p out",
+            "module list",
+            "nvidia-smi",
+            "tail -n 1 x",
+            "echo for",
+        ] {
+            assert_eq!(n(quick), 1, "{quick}");
+        }
+        for long in [
+            "while true; do date; done",
+            "for i in 1 2; do date; done",
+            "sleep 60",
+            "tail -f x",
+            "tail -100F x",
+            "./monitor",
+            "wait",
+        ] {
+            assert_eq!(n(long), 0, "{long}");
+        }
     }
 
     #[test]
@@ -434,6 +552,13 @@ mod tests {
         assert_eq!(n(&format!("#SBATCH --nodes=1\n{named}")), 0);
         assert_eq!(n(&format!("{two}srun torchrun --node_rank=$i t.py")), 0);
         assert_eq!(n(&format!("{two}srun echo --tag $SLURM_NODEID")), 0);
+        let exported = |run: &str| format!("export RANK=$SLURM_PROCID\nsrun {run}");
+        assert_eq!(n(&format!("{two}{}", exported("python t.py"))), 1);
+        assert_eq!(n(&format!("{two}{}", exported("torchrun t.py"))), 0);
+        assert_eq!(n(&format!("{two}{}", exported("python \"$1\""))), 0);
+        assert_eq!(n(&format!("{two}{}", exported("bash -c 'RANK=$SLURM_PROCID python t.py'"))), 0);
+        assert_eq!(n(&format!("#SBATCH --nodes=1\n{}", exported("python t.py"))), 0);
+        assert_eq!(n(&format!("{two}srun env RANK=$SLURM_PROCID python t.py")), 1);
     }
 
     #[test]

@@ -7,4 +7,5 @@ mod read;
 mod values;
 
 pub(crate) use check::check;
-pub(crate) use read::is_sbatch;
+pub(crate) use ranks::own_words;
+pub(crate) use read::{Header, Setting, header, is_sbatch};

@@ -124,6 +124,28 @@ pub(super) const MORE: [&str; 30] = [
     "wrap",
 ];
 
+/// Options of widespread plug-ins: Shifter (shifter(1), "Slurm integration"), Pyxis (its README,
+/// "Usage") and uenv (`sbatch --uenv`, docs.cscs.ch, "uenv").
+pub(super) const PLUGINS: [&str; 17] = [
+    "image",
+    "module",
+    "volume",
+    "container-entrypoint",
+    "container-env",
+    "container-image",
+    "container-mount-home",
+    "container-mounts",
+    "container-name",
+    "container-readonly",
+    "container-remap-root",
+    "container-save",
+    "container-workdir",
+    "container-writable",
+    "no-container-entrypoint",
+    "uenv",
+    "view",
+];
+
 /// One-letter options and their long names.
 pub(super) const SHORT: [(char, &str); 28] = [
     ('A', "account"),

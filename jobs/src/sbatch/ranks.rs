@@ -28,18 +28,27 @@ const OF_TASKS: [&str; 3] = ["SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"];
 
 const TORCHRUN: &str = "give torchrun `--rdzv-backend c10d --rdzv-id $SLURM_JOB_ID --rdzv-endpoint HOST:PORT`, and accelerate `--main_process_ip HOST --main_process_port PORT`, with the first node as HOST";
 
-/// Cores and the meeting place of several processes.
-pub(super) fn ranks(header: &Header, text: &str, script: &Script, report: &mut FileFindings) {
+/// Cores and the meeting place of several processes. `program` returns the text of a program that
+/// the script starts.
+pub(super) fn ranks(
+    header: &Header,
+    text: &str,
+    script: &Script,
+    program: &dyn Fn(&str) -> Option<String>,
+    report: &mut FileFindings,
+) {
     let srun = script.commands.iter().find(|command| command.program() == "srun");
     if let (Some(cpus), Some(srun)) = (header.get("cpus-per-task"), srun) {
         let given = own_words(srun)
             .any(|word| word.starts_with("--cpus-per-task") || word.starts_with("-c"));
         if !given && !text.contains("SRUN_CPUS_PER_TASK") && cpus.value != "1" {
-            let what = "srun does not inherit `--cpus-per-task`";
+            let what = "srun of Slurm 22.05 and 23.02 does not inherit `--cpus-per-task`";
             report.add(&rules::SRUN_CPUS, srun.line, what);
         }
     }
-    too_early(header, script, report);
+    if !too_early(header, script, report) {
+        exported(header, script, program, report);
+    }
     let launchers: Vec<Launcher<'_>> = script.commands.iter().filter_map(Launcher::of).collect();
     for launcher in &launchers {
         multiplied(header, launcher, report);
@@ -48,7 +57,7 @@ pub(super) fn ranks(header: &Header, text: &str, script: &Script, report: &mut F
 }
 
 /// The options of `srun` itself and their values, not those of the program that it starts.
-fn own_words(srun: &Command) -> impl Iterator<Item = &str> {
+pub(crate) fn own_words(srun: &Command) -> impl Iterator<Item = &str> {
     let mut takes_value = false;
     let words = srun.call().iter().skip(1).map(String::as_str);
     words.take_while(move |word| {
@@ -145,13 +154,15 @@ impl<'a> Launcher<'a> {
     }
 }
 
-/// Ranks that the batch shell replaces before there are any tasks.
-fn too_early(header: &Header, script: &Script, report: &mut FileFindings) {
-    let of_tasks = |value: &str| {
-        let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-        let name = name.or_else(|| value.strip_prefix('$'))?;
-        OF_TASKS.into_iter().find(|known| *known == name)
-    };
+/// The variable of each task that a value is.
+fn of_tasks(value: &str) -> Option<&'static str> {
+    let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    let name = name.or_else(|| value.strip_prefix('$'))?;
+    OF_TASKS.into_iter().find(|known| *known == name)
+}
+
+/// Reports ranks that the batch shell replaces before there are any tasks; whether it did.
+fn too_early(header: &Header, script: &Script, report: &mut FileFindings) -> bool {
     // `NODE_RANK=$SLURM_NODEID` in the batch script.
     let assigned = { script.commands.iter() }.flat_map(|command| &command.words);
     let assigned = assigned.filter_map(|word| {
@@ -192,6 +203,46 @@ fn too_early(header: &Header, script: &Script, report: &mut FileFindings) {
         let what = format!("{variable} is replaced before srun starts the tasks");
         report.add(&rules::RANK_TOO_EARLY, srun.line, what).fix(format!(
             "let each task's own shell replace it: `srun bash -c '… {option} ${variable} …'`"
+        ));
+        return true;
+    }
+    false
+}
+
+/// `export RANK=$SLURM_PROCID` before srun, which passes it on to all tasks.
+fn exported(
+    header: &Header,
+    script: &Script,
+    program: &dyn Fn(&str) -> Option<String>,
+    report: &mut FileFindings,
+) {
+    let is_several = ["nodes", "ntasks", "tasks", "ntasks-per-node", "tasks-per-node"]
+        .iter()
+        .any(|name| header.number(name).is_some_and(|n| n > 1));
+    let Some(srun) = script.commands.iter().rfind(|c| c.program() == "srun") else { return };
+    // A launcher sets them for each of its own processes, and a program may ask Slurm.
+    let asks_slurm = |name: &str| program(name).is_some_and(|text| text.contains("SLURM_PROCID"));
+    if Launcher::of(srun).is_some() || srun.script().is_none_or(asks_slurm) {
+        return;
+    }
+    let sets = |command: &Command| matches!(command.program(), "export" | "srun");
+    for command in script.commands.iter().filter(|c| sets(c) && c.line <= srun.line) {
+        let found = command.words.iter().find_map(|word| {
+            let (name, value) = word.split_once('=')?;
+            matches!(name, "RANK" | "LOCAL_RANK").then_some((name, of_tasks(value)?))
+        });
+        // The shell of each task may set it again.
+        let again = |name: &str| {
+            let sets = |word: &String| word.contains(' ') && word.contains(&format!("{name}="));
+            srun.words.iter().any(sets)
+        };
+        let Some((name, variable)) = found.filter(|(name, _)| is_several && !again(name)) else {
+            continue;
+        };
+        let what =
+            format!("{name} is 0 in all tasks: {variable} is replaced before srun starts them");
+        report.add(&rules::RANK_TOO_EARLY, command.line, what).fix(format!(
+            "let each task's own shell set it: `srun bash -c 'export {name}=${variable}; …'`"
         ));
         return;
     }
@@ -281,9 +332,20 @@ fn meeting_place(
         report.add(&rules::NO_MASTER_ADDR, launcher.srun.line, what).fix(TORCHRUN);
         return;
     }
-    let meets = ["MASTER_ADDR", "--rdzv", "--master", "jax", "horovod", "mpirun"]
-        .iter()
-        .any(|word| text.contains(word));
+    // In Pyxis' containers a hook of Enroot sets it (conf/hooks/extra/50-slurm-pytorch.sh), and
+    // Lightning reads Slurm's list of nodes (its SLURMEnvironment), DeepSpeed asks MPI.
+    let meets = [
+        "MASTER_ADDR",
+        "--rdzv",
+        "--master",
+        "jax",
+        "horovod",
+        "mpirun",
+        "--container-image",
+        "lightning",
+        "deepspeed",
+    ];
+    let meets = meets.iter().any(|word| text.contains(word));
     if (nodes > 1 || tasks > 1)
         && learns
         && !meets

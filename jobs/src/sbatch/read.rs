@@ -1,35 +1,35 @@
 //! The `#SBATCH` lines of a script.
 
-use super::options::{MORE, OPTIONS, SHORT};
+use super::options::{MORE, OPTIONS, PLUGINS, SHORT};
 use crate::finding::FileFindings;
 use crate::rules;
 use crate::script::shell::Script;
 
 /// One option of a `#SBATCH` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
-    pub(super) line: usize,
+pub(crate) struct Setting {
+    pub(crate) line: usize,
     /// The option's long name.
-    pub(super) name: String,
-    pub(super) value: String,
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Header {
-    pub(super) settings: Vec<Setting>,
+pub(crate) struct Header {
+    pub(crate) settings: Vec<Setting>,
     /// The first line that is a command.
-    pub(super) first_command: usize,
+    pub(crate) first_command: usize,
 }
 
 impl Header {
-    pub(super) fn get(&self, name: &str) -> Option<&Setting> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Setting> {
         self.settings
             .iter()
             .rev()
             .find(|setting| setting.name == name && setting.line < self.first_command)
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.value.split('-').next()?.parse().ok()
     }
 }
@@ -40,7 +40,7 @@ pub(crate) fn is_sbatch(text: &str) -> bool {
         && text.lines().any(|line| line.starts_with("#SBATCH") || line.starts_with("# SBATCH"))
 }
 
-pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings) -> Header {
+pub(crate) fn header(lines: &[&str], script: &Script, report: &mut FileFindings) -> Header {
     // sbatch stops at the first line that is neither empty nor a comment.
     let is_command = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let first_command = lines.iter().position(is_command).map_or(usize::MAX, |i| i + 1);
@@ -51,11 +51,11 @@ pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings)
         if n > first_command && script.tokens.is_some() && !script.comments.contains(&n) {
             continue;
         }
-        let near = line.trim_start().trim_start_matches('#').trim_start().to_ascii_uppercase();
+        let near = line.trim_start().trim_start_matches('#').trim_start();
         let written = line.strip_prefix("#SBATCH").filter(|rest| rest.starts_with([' ', '\t']));
         let Some(rest) = written else {
             let meant = line.trim_start().starts_with('#')
-                && near.starts_with("SBATCH -")
+                && is_meant(near, line.starts_with("#s"))
                 && !line.trim_start().starts_with("##");
             let glued = line.starts_with("#SBATCH-");
             if meant || glued {
@@ -74,10 +74,45 @@ pub(super) fn header(lines: &[&str], script: &Script, report: &mut FileFindings)
     header
 }
 
+/// The words of a line, as sbatch parts them: quotes and backslashes join, and the rest from a `#`
+/// outside of quotes is a comment, also within a word (`_get_argument` in src/sbatch/opt.c).
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote) = (String::new(), None);
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match (c, quote) {
+            ('\\', _) => word.extend(rest.next()),
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) => quote = Some(c),
+            ('#', None) => break,
+            (c, None) if c.is_whitespace() => words.extend(Some(std::mem::take(&mut word))),
+            _ => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Whether a comment was meant as options. `# sbatch --array=1-5 run.sh` is a command to type.
+fn is_meant(comment: &str, is_glued: bool) -> bool {
+    let Some(rest) = comment.get(..6).and_then(|_| comment.get(6..)) else { return false };
+    let is_word = comment.starts_with("SBATCH")
+        || (is_glued && comment.get(..6).is_some_and(|w| w.eq_ignore_ascii_case("sbatch")));
+    // `# SBATCH --time, OUTPUT and so on` is a sentence.
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    is_word && rest.starts_with(' ') && first.starts_with('-') && !first.ends_with([',', '.', ':'])
+}
+
 /// Reads the options of one line.
 fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings) {
-    let text = text.split(" #").next().unwrap_or_default();
-    let mut words = text.split_whitespace().peekable();
+    // A place of a template: what it will be is not known.
+    if text.contains("{{") {
+        return;
+    }
+    let words = words(text);
+    let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
         let (name, value) = if let Some(long) = word.strip_prefix("--") {
             let (name, value) =
@@ -105,8 +140,13 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings)
             .unwrap_or_default();
         // An unambiguous beginning is enough for sbatch.
         let known = || OPTIONS.iter().chain(&MORE);
-        let beginnings = known().filter(|option| option.starts_with(&name)).count();
-        if !known().any(|option| *option == name) && beginnings != 1 {
+        let mut beginnings = known().filter(|option| option.starts_with(&name));
+        let is_plugins = PLUGINS.contains(&name.as_str());
+        let name = match (beginnings.next(), beginnings.next()) {
+            (Some(only), None) if !is_plugins => (*only).to_owned(),
+            _ => name,
+        };
+        if !is_plugins && !known().any(|option| *option == name) {
             let near = known().min_by_key(|option| crate::spelling::distance(option, &name));
             let most = if name.len() < 6 { 1 } else { 2 };
             let near = near.filter(|option| crate::spelling::distance(option, &name) <= most);
@@ -127,10 +167,6 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings)
                 None => {}
             }
         }
-        header.settings.push(Setting {
-            line: n,
-            name,
-            value: value.trim_matches(['"', '\'']).to_owned(),
-        });
+        header.settings.push(Setting { line: n, name, value });
     }
 }

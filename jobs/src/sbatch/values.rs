@@ -1,7 +1,7 @@
 //! Checks the value of each option by itself.
 
 use super::read::{Header, Setting};
-use crate::disk::{Disk, below};
+use crate::disk::{Disk, below, foreign};
 use crate::finding::FileFindings;
 use crate::rules;
 use crate::units::{slurm_bytes, slurm_seconds};
@@ -10,7 +10,21 @@ use crate::units::{slurm_bytes, slurm_seconds};
 const LIKE_HOURS: [u64; 13] = [1, 2, 3, 4, 6, 8, 12, 24, 36, 48, 72, 96, 168];
 
 /// Checks the values of the options.
-pub(super) fn settings(header: &Header, disk: &dyn Disk, folder: &str, report: &mut FileFindings) {
+pub(super) fn settings(
+    header: &Header,
+    lines: &[&str],
+    disk: &dyn Disk,
+    folder: &str,
+    report: &mut FileFindings,
+) {
+    // `#SBATCH --mem=100  # in MB` is what was meant.
+    let says_megabytes = |line: usize| {
+        let comment = lines.get(line - 1).and_then(|line| line.get(1..)?.split_once('#'));
+        let has = |words: &[&str], text: &str| words.iter().any(|word| text.contains(word));
+        comment.is_some_and(|(_, text)| {
+            has(&["MB", "megabyte"], text) && !has(&["GB", "gigabyte", "not "], text)
+        })
+    };
     for setting in &header.settings {
         let Setting { line, name, value } = setting;
         if value.contains('$') || value.starts_with('~') {
@@ -19,7 +33,9 @@ pub(super) fn settings(header: &Header, disk: &dyn Disk, folder: &str, report: &
             continue;
         }
         match name.as_str() {
-            "mem" | "mem-per-cpu" | "mem-per-gpu" => size(setting, report),
+            "mem" | "mem-per-cpu" | "mem-per-gpu" if !says_megabytes(*line) => {
+                size(setting, report);
+            }
             "time" => time(setting, report),
             "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
                 number(setting, report);
@@ -104,13 +120,16 @@ fn number(setting: &Setting, report: &mut FileFindings) {
 /// A file for output, whose folder must be there.
 fn output(setting: &Setting, disk: &dyn Disk, folder: &str, report: &mut FileFindings) {
     let Setting { line, value, .. } = setting;
-    let Some((parent, _)) =
-        value.rsplit_once('/').filter(|(parent, _)| !parent.is_empty() && !parent.contains('%'))
+    let Some((parent, _)) = value
+        .rsplit_once('/')
+        .filter(|(parent, _)| !matches!(*parent, "" | "/dev") && !parent.contains('%'))
     else {
         return;
     };
-    if !disk.exists(&below(folder, parent)) {
-        let what = format!("the folder `{parent}` does not exist");
+    let what = format!("the folder `{parent}` does not exist");
+    // Output and errors are mostly in one folder, of which one word is enough.
+    let is_said = report.findings.iter().any(|finding| finding.what == what);
+    if !is_said && foreign(parent, disk).is_none() && !disk.exists(&below(folder, parent)) {
         report
             .add(&rules::MISSING_LOG_FOLDER, *line, what)
             .fix(format!("run `mkdir -p {parent}` before you submit the job"));

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::shell::Script;
+use super::shell::{Command, Script};
 use crate::disk::{Disk, base_name, below};
 use crate::finding::FileFindings;
 use crate::rules;
@@ -39,7 +39,11 @@ pub(crate) fn unknown<'a>(
         let name = option.strip_prefix("--").unwrap_or_default();
         let is_plain = !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        if !is_plain || options.knows(option) {
+        // `-l` may stand for `-lr`, and `-1` is a number.
+        let letter = option.strip_prefix('-').filter(|rest| rest.len() == 1);
+        let is_short = letter.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_alphabetic()))
+            && !options.known.iter().any(|known| known.starts_with(option));
+        if !(is_plain || is_short) || option == "-h" || options.knows(option) {
             continue;
         }
         let plain = |text: &str| text.replace(['-', '_'], "");
@@ -72,8 +76,33 @@ pub(crate) fn check(
     text_of: impl Fn(&str) -> Option<String>,
     report: &mut FileFindings,
 ) {
+    check_at(script, &text_of, None, report);
+}
+
+/// The same; `line` is that of the command whose argument the script is, as of `bash -c`.
+fn check_at(
+    script: &Script,
+    text_of: &dyn Fn(&str) -> Option<String>,
+    line: Option<usize>,
+    report: &mut FileFindings,
+) {
     for command in &script.commands {
-        let Some((name, words)) = command.script_words() else { continue };
+        if let Some(inner) = inner(command).filter(|_| line.is_none()) {
+            let inner = Script::parse(inner);
+            if inner.unread.is_none() && !inner.brings_files() {
+                check_at(&inner, text_of, Some(command.line), report);
+            }
+            continue;
+        }
+        // `python -m torch.distributed.run train.py` runs a script.
+        let module = module(command).filter(|(name, _)| text_of(name).is_some());
+        let Some((name, words)) = module
+            .as_ref()
+            .map(|(name, words)| (name.as_str(), *words))
+            .or_else(|| command.script_words())
+        else {
+            continue;
+        };
         // The script may bring the program, or write it itself.
         let is_made = script.commands.iter().any(|other| {
             other.brings() && other.words.iter().any(|word| base_name(word) == base_name(name))
@@ -86,22 +115,47 @@ pub(crate) fn check(
         }
         let Some(text) = text_of(name) else { continue };
         for found in unknown(&text, words.iter().map(String::as_str)) {
-            say(&format!("`{name}`"), found, command.line, report);
+            say(&format!("`{name}`"), found, line.unwrap_or(command.line), report);
         }
     }
 }
 
-/// The same for a script that runs where it is: its programs are looked up from `folder`.
-pub(crate) fn check_in(folder: &str, script: &Script, disk: &dyn Disk, report: &mut FileFindings) {
+/// The commands of `bash -c '…'`, also behind `srun`.
+fn inner(command: &Command) -> Option<&str> {
+    let shell = |word: &String| matches!(base_name(word), "bash" | "sh");
+    let at = command.words.iter().position(shell)?;
+    match command.words.get(at + 1..)? {
+        [option, text, ..] if matches!(option.as_str(), "-c" | "-lc" | "-ec") => Some(text),
+        _ => None,
+    }
+}
+
+/// The file of the module that `python -m a.b` runs, and the words behind it.
+fn module(command: &Command) -> Option<(String, &[String])> {
+    let python = command.words.iter().position(|word| base_name(word).starts_with("python"))?;
+    let words = command.words.get(python + 1..)?;
+    // Behind the name of a program, `-m` is an option of that program.
+    let at = words.iter().position(|word| word == "-m" || !word.starts_with('-'))?;
+    let (name, words) = words.get(at..)?.strip_prefix(&["-m".to_owned()])?.split_first()?;
+    let is_module = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+    is_module.then(|| (format!("{}.py", name.replace('.', "/")), words))
+}
+
+/// Whether the script stays in the folder in which it is started.
+pub(crate) fn stays(script: &Script) -> bool {
     let here = ["$SLURM_SUBMIT_DIR", "${SLURM_SUBMIT_DIR}", ".", "$PWD", "$(dirname $0)"];
-    let stays = script.commands.iter().all(|command| match command.program() {
+    script.commands.iter().all(|command| match command.program() {
         "cd" | "pushd" => {
             let to = command.call().get(1).map(|word| word.replace('"', ""));
             to.is_some_and(|to| here.contains(&to.as_str()))
         }
         _ => true,
-    });
-    if stays {
+    })
+}
+
+/// The same for a script that runs where it is: its programs are looked up from `folder`.
+pub(crate) fn check_in(folder: &str, script: &Script, disk: &dyn Disk, report: &mut FileFindings) {
+    if stays(script) {
         check(script, |name| disk.text(&below(folder, name)), report);
     }
 }

@@ -39,6 +39,58 @@ pub(crate) fn made_folders(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Calls that read the file that is their first argument.
+const READERS: [&str; 12] = [
+    "open(",
+    "read_csv(",
+    "read_table(",
+    "read_json(",
+    "read_excel(",
+    "read_parquet(",
+    "load(",
+    "loadtxt(",
+    "genfromtxt(",
+    "load_file(",
+    "imread(",
+    "Path(",
+];
+
+/// What a line has that writes a file, or looks whether it is there.
+const NOT_READERS: [&str; 11] =
+    ["'w", "\"w", "'a", "\"a", "'x'", "\"x\"", "save", "dump", "to_", "write", "exist"];
+
+/// Files that it reads by a name in the text, with the line: none that it also writes or looks for.
+pub(crate) fn read_files(text: &str) -> Vec<(usize, &str)> {
+    let lines = code(text);
+    let mut found: Vec<(usize, &str)> = Vec::new();
+    for line in &lines {
+        for (at, reader) in READERS.into_iter().flat_map(|name| line.text.match_indices(name)) {
+            let (before, behind) = line.text.split_at(at);
+            let is_part = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let behind = behind.get(reader.len()..).unwrap_or_default();
+            let quote = behind.chars().next().filter(|c| matches!(c, '"' | '\''));
+            let name = quote.and_then(|quote| behind.get(1..)?.split_once(quote));
+            let Some((name, behind)) = name.filter(|_| !is_part) else { continue };
+            let is_whole = behind.starts_with([')', ','])
+                && (reader != "Path("
+                    || [").open(", ").read_"].iter().any(|r| behind.starts_with(r)));
+            let is_file =
+                is_whole && !name.is_empty() && !name.starts_with('/') && !name.contains("://");
+            if is_file && !found.iter().any(|(_, known)| *known == name) {
+                found.push((line.number, name));
+            }
+        }
+    }
+    found.retain(|(_, name)| {
+        let mut about = lines.iter().filter(|line| line.text.contains(name));
+        !about.any(|line| {
+            let rest = line.text.replace(name, "");
+            NOT_READERS.iter().any(|word| rest.contains(word)) || rest.contains("isfile")
+        })
+    });
+    found
+}
+
 /// Modules that it imports by name, with the line; of `a.b` the first part.
 #[must_use]
 pub fn imports(text: &str) -> Vec<(usize, &str)> {
@@ -409,6 +461,27 @@ mod tests {
         let text = "os.makedirs('out/a', exist_ok=True)\n# os.mkdir('no')\nPath(\"runs\").mkdir()\nos.makedirs(args.out)\n";
         assert_eq!(made_folders(text).collect::<Vec<_>>(), ["out/a", "runs"]);
         assert_eq!(made_folders("mkdir('é").count(), 0);
+    }
+
+    #[test]
+    fn files_that_are_only_read_are_known() {
+        let text = "c = json.load(open('a.json'))\nd = pd.read_csv(\"b.csv\", sep=';')\n\
+            e = np.load('c.npy')\nf = Path('d.txt').read_text()\n# open('no')\n";
+        assert_eq!(read_files(text), [(1, "a.json"), (2, "b.csv"), (3, "c.npy"), (4, "d.txt")]);
+        for other in [
+            "open('a', 'w')",
+            "popen('a')",
+            "open(f'a{i}')",
+            "open('/etc/a')",
+            "open(name)",
+            "Path('a') / 'b'",
+            "open('a' + b)",
+            "if os.path.exists('a'):\n  open('a')",
+            "torch.load('m.pt')\ntorch.save(m, 'm.pt')",
+            "open('é",
+        ] {
+            assert_eq!(read_files(other), [], "{other}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Job;
 use crate::disk::base_name;
-use crate::finding::{Edit, FileFindings};
+use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 pub(crate) use read::Token;
 use read::{Reading, read};
@@ -183,15 +183,38 @@ impl Command {
 
     /// Whether the command may add files that are not named in the script.
     pub(crate) fn brings(&self) -> bool {
-        let packs = |word: &String| {
-            word == "--create"
-                || (!word.starts_with("--") && word.contains('c') && !word.contains('x'))
-        };
-        let packs = self.program() == "tar" && self.call().get(1).is_some_and(packs);
-        BRINGERS.contains(&self.program()) && !packs
+        BRINGERS.contains(&self.program()) && !self.packs()
     }
 
-    /// The files that the command writes: behind `>`, or those of `tee`.
+    /// Whether the command is a `tar` that makes an archive.
+    fn packs(&self) -> bool {
+        let packs = |(at, word): (usize, &String)| {
+            let is_option = at == 0 || (word.starts_with('-') && !word.starts_with("--"));
+            word == "--create" || (is_option && word.contains('c') && !word.contains('x'))
+        };
+        self.program() == "tar" && self.call().iter().skip(1).enumerate().any(packs)
+    }
+
+    /// The archive that the command makes.
+    fn archive(&self) -> Option<&String> {
+        let words = self.call().get(1..)?;
+        match self.program() {
+            "zip" => words.iter().find(|word| !word.starts_with('-')),
+            "tar" if self.packs() => {
+                // `cfz FILE`, `-czf FILE`, `--file FILE`
+                let names = |(at, word): (usize, &String)| {
+                    word == "--file"
+                        || (at == 0 && !word.starts_with('-') && word.contains('f'))
+                        || (word.starts_with('-') && !word.starts_with("--") && word.ends_with('f'))
+                };
+                words.get(words.iter().enumerate().position(names)? + 1)
+            }
+            _ => None,
+        }
+    }
+
+    /// The files that the command writes: behind `>`, `-o` or `wget -O`, those of `tee`, and
+    /// archives that it makes.
     pub(crate) fn writes(&self) -> impl Iterator<Item = &str> {
         let operators = [">", ">>", ">|", "&>", "&>>", ">&", "<>"];
         let redirected = self.words.windows(2).filter_map(move |pair| match pair {
@@ -202,7 +225,17 @@ impl Command {
             _ => None,
         });
         let of_tee = self.call().iter().skip(1).filter(|_| self.program() == "tee");
-        redirected.chain(of_tee).map(String::as_str)
+        // Of these programs `-o` is another option.
+        let is_other =
+            ["apptainer", "grep", "singularity", "tar", "unzip"].contains(&self.program());
+        let is_target = move |word: &str| {
+            (word == "-o" && !is_other) || (word == "-O" && self.program() == "wget")
+        };
+        let targets = self.call().windows(2).filter_map(move |pair| match pair {
+            [option, file] if is_target(option) => Some(file),
+            _ => None,
+        });
+        redirected.chain(of_tee).chain(targets).chain(self.archive()).map(String::as_str)
     }
 
     /// Whether the command is one that shell scripts have and programs in other languages do not.
@@ -316,8 +349,13 @@ impl Script {
 
     /// Whether the script itself writes the file `name`, as by `cat > name <<EOF`.
     pub(crate) fn writes(&self, name: &str) -> bool {
+        self.writes_before(self.commands.len(), name)
+    }
+
+    /// Whether one of the first `end` commands writes the file `name`.
+    pub(crate) fn writes_before(&self, end: usize, name: &str) -> bool {
         let plain = |path: &str| path.trim_start_matches("./").to_owned();
-        self.commands.iter().flat_map(Command::writes).any(|file| {
+        self.commands.iter().take(end).flat_map(Command::writes).any(|file| {
             // Which folder a variable names is not known.
             plain(file) == plain(name) || (file.contains('$') && base_name(file) == base_name(name))
         })
@@ -340,27 +378,56 @@ pub(crate) fn check(text: &str, script: &Script, job: &Job<'_>, report: &mut Fil
         return;
     }
     continuations(text, script, report);
+    assignments(script, report);
     if job.restarts {
         restarts::check(text, script, job, report);
     }
     exit_code(script, job, report);
 }
 
-/// Reports line ends with which the kernel cannot read the first line.
+/// Reports line ends with which the kernel cannot read the first line of a program.
+pub(crate) fn windows_lines<'a>(
+    text: &str,
+    report: &'a mut FileFindings,
+) -> Option<&'a mut JobFinding> {
+    let first = text.split('\n').next().unwrap_or_default();
+    let is_bad = first.starts_with("#!") && first.ends_with('\r');
+    is_bad.then(|| report.add(&rules::WINDOWS_LINES, 1, "the file has Windows line ends (CR LF)"))
+}
+
+/// Reports a first line that the kernel cannot read.
 fn line_ends(text: &str, script: &Script, job: &Job<'_>, report: &mut FileFindings) {
     let first = text.split('\n').next().unwrap_or_default();
-    if first.starts_with("#!") && first.ends_with('\r') {
+    if let Some(finding) = windows_lines(text, report) {
         let lines =
             text.lines().map(|line| line.trim_end_matches('\r').to_owned()).collect::<Vec<_>>();
-        report.add(&rules::WINDOWS_LINES, 1, "the file has Windows line ends (CR LF)").edit =
-            Some(Edit { line: 1, count: lines.len(), lines });
+        finding.edit = Some(Edit { line: 1, count: lines.len(), lines });
     } else if let Some(rule) = job.needs_shebang.filter(|_| !first.starts_with("#!")) {
         let is_shell = script.is_certain(&report.file);
-        let finding = report.add(rule, 1, "the script does not begin with `#!`");
-        if is_shell {
+        let without_mark = first.strip_prefix('\u{feff}').filter(|rest| rest.starts_with("#!"));
+        let what = match without_mark {
+            Some(_) => "a byte order mark is before `#!`",
+            None => "the script does not begin with `#!`",
+        };
+        let finding = report.add(rule, 1, what);
+        if let Some(line) = without_mark {
+            finding.edit = Some(Edit { line: 1, count: 1, lines: vec![line.to_owned()] });
+        } else if is_shell {
             finding.edit = Some(Edit { line: 1, count: 0, lines: vec!["#!/bin/bash".to_owned()] });
         } else {
             finding.fix("begin it with `#!` and the program that runs it");
+        }
+    }
+}
+
+/// Reports `NAME = value`, which calls a program NAME.
+fn assignments(script: &Script, report: &mut FileFindings) {
+    for command in script.commands.iter().filter(|command| command.is_simple) {
+        let [name, sign, ..] = command.words.as_slice() else { continue };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if sign == "=" && name.chars().all(is_name) && !name.is_empty() {
+            let what = format!("`{name} =` calls a program `{name}`, and sets nothing");
+            report.add(&rules::SPACED_ASSIGNMENT, command.line, what);
         }
     }
 }
@@ -540,10 +607,28 @@ mod tests {
             "tee a.py <<E > /dev/null\nx\nE\n",
             "echo x >> \"$DIR/a.py\"",
             "f() { echo x &> a.py; }",
+            "sort -o a.py b",
+            "wget -q -O a.py https://x",
+            "tar czf a.py b",
+            "tar cfz a.py b",
+            "tar -c -z -f a.py b",
+            "tar -C d -czf a.py b",
+            "tar --create --file a.py b",
+            "zip -r a.py b",
         ] {
             assert!(Script::parse(text).writes("a.py"), "{text}");
         }
-        for text in ["cat a.py", "cat < a.py", "echo x > b.py 2>&1", "echo x > $DIR/b.py"] {
+        for text in [
+            "cat a.py",
+            "cat < a.py",
+            "echo x > b.py 2>&1",
+            "echo x > $DIR/b.py",
+            "tar xzf a.py",
+            "tar czf b a.py",
+            "tar -xf a.py -C c",
+            "zip b a.py",
+            "unzip -o a.py",
+        ] {
             assert!(!Script::parse(text).writes("a.py"), "{text}");
         }
     }
@@ -679,6 +764,7 @@ mod tests {
         };
         for (name, text, expected) in [
             ("a.sh", "tool -x\n", true),
+            ("a.sh", "\u{feff}#!/bin/bash\ntool -x\n", true),
             ("d/run", "set -e\nA=1\npython3 t.py | tee log\n", true),
             ("run", "tool -x\n", false),
             ("run", "set x 5\nsource a.tcl\n", false),

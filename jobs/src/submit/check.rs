@@ -1,12 +1,12 @@
 //! All checks of one submit file, and of the scripts that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::commands::{is_certain, is_known, nearest, nearest_attribute};
 use super::expand::{Expanded, Variables, expand};
-use super::parse::{Set, Submit};
+use super::parse::{Set, SetForm, Submit};
 use super::{expressions, files, programs, quotes, sandbox, values};
-use crate::disk::{Disk, folder_of};
+use crate::disk::{Disk, below, start};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 
@@ -74,9 +74,19 @@ impl<'a> Context<'a> {
             .map(|member| Expanded {
                 text: member.to_owned(),
                 per_job: self.differs(set, member),
+                undefined: match whole.undefined.is_empty() {
+                    true => Vec::new(),
+                    false => self.undefined(set, member),
+                },
                 ..Expanded::default()
             })
             .collect()
+    }
+
+    /// Macros in a member of a list that nothing sets.
+    fn undefined(&self, set: &Set, member: &str) -> Vec<String> {
+        let parts = set.value.trim_matches('"').split(',').map(|part| self.expand(part.trim()));
+        parts.filter(|part| part.text.contains(member)).flat_map(|part| part.undefined).collect()
     }
 
     /// Whether a member of a list is different for each job, by its macros.
@@ -88,15 +98,16 @@ impl<'a> Context<'a> {
         by_value || self.expand(member).per_job
     }
 
-    /// Returns the edit that replaces the value in the statement `set`.
-    pub(super) fn with_value(&self, set: &Set, value: &str) -> Edit {
-        let raw = self.raw.get(set.line - 1).copied().unwrap_or_default();
-        let head = raw.split_inclusive(['=', ':']).next().unwrap_or_default();
-        Edit {
+    /// Returns the edit that replaces the value in the statement `set`, unless lines that stay
+    /// give a part of it.
+    pub(super) fn with_value(&self, set: &Set, value: &str) -> Option<Edit> {
+        let raw = self.raw.get(set.line - 1)?;
+        let head = raw.split_inclusive(['=', ':']).next()?;
+        (set.form == SetForm::Plain).then(|| Edit {
             line: set.line,
             count: set.count,
             lines: vec![format!("{} {value}", head.trim_end())],
-        }
+        })
     }
 
     /// Returns the edit that adds a line after the statement `set`.
@@ -128,8 +139,13 @@ pub(crate) fn check(
     given: &Given,
     seen: &mut BTreeSet<String>,
 ) -> Vec<JobFinding> {
-    let submit = Submit::parse(text);
-    let folder = given.folder.clone().unwrap_or_else(|| folder_of(file).to_owned());
+    let submit = Submit::parse_with(text, &given.variables);
+    let printed = ["output", "error", "log"].into_iter().filter_map(|name| submit.get(name));
+    let printed = printed.filter_map(|set| Some(set.value.trim().rsplit_once('/')?.0));
+    let printed: Vec<String> = printed.map(|folder| format!("{folder}/")).collect();
+    let program = submit.get("executable").map(|set| set.value.trim());
+    let paths = program.into_iter().chain(printed.iter().map(String::as_str));
+    let folder = given.folder.clone().unwrap_or_else(|| start(file, paths, disk).to_owned());
     let mut context = Context::of(&submit, &folder, disk, given.variables.clone());
     context.raw = text.lines().collect();
     let mut items = given.per_node.clone();
@@ -193,12 +209,12 @@ fn texts(context: &Context<'_>, report: &mut FileFindings) {
         }
     }
     for set in &context.submit.sets {
-        let Some((value, comment)) = set.value.split_once(" #") else { continue };
+        let Some((value, comment)) = set.text.split_once(" #") else { continue };
         // A word of the program, or of a macro or an attribute of the user's own, may begin so.
         let is_text = set.attribute
             || !is_known(&set.name)
             || TEXTS.iter().any(|name| name.eq_ignore_ascii_case(&set.name));
-        if set.count > 1 || value.contains('"') || is_text {
+        if set.count > 1 || set.form == SetForm::Block || value.contains('"') || is_text {
             continue;
         }
         let raw = context.raw.get(set.line - 1).copied().unwrap_or_default();
@@ -238,10 +254,7 @@ fn is_inside(context: &Context<'_>, first: usize, number: usize) -> bool {
 
 /// Commands and macros that nobody reads or sets.
 fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
-    let all: Vec<String> =
-        context.submit.sets.iter().map(|set| set.value.to_ascii_lowercase()).collect();
-    let queues: Vec<String> =
-        context.submit.queues.iter().map(|queue| queue.count.to_ascii_lowercase()).collect();
+    let used = names_used(context);
     for set in &context.submit.sets {
         let lower = set.name.to_ascii_lowercase();
         let right = if set.attribute {
@@ -251,19 +264,10 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
         } else {
             nearest(&lower)
         };
-        let used = || {
-            let open = format!("$({lower}");
-            let function = format!("({lower})");
-            let mut texts = all.iter().chain(&queues);
-            texts.any(|text| {
-                text.contains(&open) || (text.contains('$') && text.contains(&function))
-            }) || context.raw.iter().any(|line| {
-                line.trim_start().starts_with("if") && line.to_ascii_lowercase().contains(&lower)
-            })
-        };
+        let is_used = used.contains(&lower);
         match right {
             // A macro of this name that is read is what its author wanted.
-            Some(right) if set.attribute || !used() => {
+            Some(right) if set.attribute || !is_used => {
                 let what = format!("`{}` is not `{right}`", set.name);
                 let raw = context.raw.get(set.line - 1).copied().unwrap_or_default();
                 let mut lines: Vec<String> = context
@@ -284,32 +288,24 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
                 let finding = report.add(rule, set.line, what).fix(format!("write `{right}`"));
                 finding.edit = is_certain(&lower, right).then_some(edit);
             }
-            None if !set.attribute && !is_known(&lower) && !used() && !context.submit.includes => {
+            None if !set.attribute && !is_known(&lower) && !is_used && !context.submit.includes => {
                 let what =
                     format!("`{}` is not a command, and no `$({})` reads it", set.name, set.name);
                 report.add(&rules::UNUSED_NAME, set.line, what);
             }
             _ => {}
         }
-        let lower_names = |other: &&Set| {
-            other.attribute == set.attribute && other.name.eq_ignore_ascii_case(&set.name)
-        };
-        let later =
-            context.submit.sets.iter().filter(lower_names).find(|other| other.line > set.line);
-        if let Some(later) = later.filter(|later| {
-            !later.conditional && !set.conditional && !later.after_queue && is_known(&lower)
-        }) {
-            let what = format!("`{}` is set again in line {}", set.name, later.line);
-            report.add(&rules::SET_TWICE, set.line, what);
-        }
     }
+    set_twice(context, report);
     if context.submit.includes {
         return;
     }
     // A file that is written for the nodes of a DAG gets macros by its VARS.
-    let of_nodes =
-        |text: &String| ["$(job)", "$(retry)", "$(dag_"].iter().any(|name| text.contains(name));
-    if !in_dag && all.iter().any(of_nodes) {
+    let of_nodes = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        ["$(job)", "$(retry)", "$(dag_"].iter().any(|name| text.contains(name))
+    };
+    if !in_dag && context.submit.sets.iter().any(|set| of_nodes(&set.text)) {
         return;
     }
     let mut said: BTreeSet<String> = BTreeSet::new();
@@ -317,15 +313,20 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
         .submit
         .sets
         .iter()
-        .map(|set| (set.line, set.value.as_str(), is_known(&set.name) || set.attribute));
+        .map(|set| (set.line, set.text.as_str(), is_known(&set.name) || set.attribute));
     let counts = context.submit.queues.iter().map(|queue| (queue.line, queue.count.as_str(), true));
     for (line, value, looked_at) in values.chain(counts) {
         let undefined = context.expand(value).undefined.into_iter().filter(|name| {
-            !context.items.contains(&name.to_ascii_lowercase())
+            let name = name.to_ascii_lowercase();
+            !context.items.contains(&name)
+                && !context.submit.asked.contains(&name)
                 && looked_at
-                && said.insert(name.to_ascii_lowercase())
+                && said.insert(name)
         });
         for name in undefined.collect::<Vec<_>>() {
+            if is_given(context, &name) {
+                continue;
+            }
             let what = format!("nothing sets `$({name})`");
             let finding = report.add(&rules::UNDEFINED_MACRO, line, what);
             if let Some(near) = near(context, &name) {
@@ -333,6 +334,74 @@ fn names(context: &Context<'_>, in_dag: bool, report: &mut FileFindings) {
             }
         }
     }
+}
+
+/// Names, lower case, that macros or conditions of the file read; a value's own name in it is not
+/// read by that.
+fn names_used(context: &Context<'_>) -> BTreeSet<String> {
+    let is_end = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-'));
+    let mut used = BTreeSet::new();
+    let sets = context.submit.sets.iter().map(|set| (set.text.as_str(), set.name.as_str()));
+    let counts = context.submit.queues.iter().map(|queue| (queue.count.as_str(), ""));
+    for (text, own) in sets.chain(counts).filter(|(text, _)| text.contains('$')) {
+        let names =
+            text.split('(').skip(1).filter_map(|rest| rest.trim_start().split(is_end).next());
+        let names = names.filter(|name| !name.eq_ignore_ascii_case(own));
+        used.extend(names.map(str::to_ascii_lowercase));
+    }
+    for line in &context.raw {
+        let line = line.trim_start().to_ascii_lowercase();
+        if line.starts_with(['i', 'e']) && line.contains("if ") {
+            used.extend(line.split(is_end).map(str::to_owned));
+        }
+    }
+    used
+}
+
+/// Commands that are set again below, by a line that does not add to them.
+fn set_twice(context: &Context<'_>, report: &mut FileFindings) {
+    let mut below: BTreeMap<(bool, String), &Set> = BTreeMap::new();
+    for set in context.submit.sets.iter().rev() {
+        let lower = set.name.to_ascii_lowercase();
+        if !is_known(&lower) {
+            continue;
+        }
+        let key = (set.attribute, lower);
+        if let Some(later) = below
+            .get(&key)
+            .filter(|later| !later.conditional && !set.conditional && !later.after_queue)
+        {
+            let what = format!("`{}` is set again in line {}", set.name, later.line);
+            report.add(&rules::SET_TWICE, set.line, what);
+        }
+        if set.form != SetForm::Added {
+            below.insert(key, set);
+        }
+    }
+}
+
+/// Most files beside a submit file that are read for the macros that they give.
+const MAX_BESIDE: usize = 200;
+
+/// Whether a text beside the submit file may give the macro: one that writes or is a DAG with VARS,
+/// or calls `condor_submit NAME=value`.
+fn is_given(context: &Context<'_>, name: &str) -> bool {
+    let beside = context.disk.list(&context.folder);
+    let texts = beside.iter().take(MAX_BESIDE).filter_map(|file| {
+        let path = below(&context.folder, file);
+        context.disk.len(&path).filter(|&len| len < 256 << 10)?;
+        context.disk.text(&path)
+    });
+    { texts }.any(|text| {
+        text.lines().any(|line| {
+            let gives = line.contains("VARS") || line.contains("condor_submit ");
+            gives
+                && line.match_indices(name).any(|(at, _)| {
+                    let after = line.get(at + name.len()..).unwrap_or_default();
+                    after.trim_start().trim_start_matches('\\').starts_with('=')
+                })
+        })
+    })
 }
 
 /// Returns the macro that was probably meant.
@@ -358,6 +427,17 @@ fn statements(context: &Context<'_>, given: &Given, report: &mut FileFindings) {
     }
     if let Some(line) = context.submit.open_if {
         report.add(&rules::NO_ENDIF, line, "this `if` has no `endif`");
+    }
+    for &line in &context.submit.stray_branches {
+        report.add(&rules::STRAY_BRANCH, line, "this line belongs to no `if`");
+    }
+    for &line in &context.submit.else_ifs {
+        let raw = context.raw.get(line - 1).copied().unwrap_or_default();
+        let condition = raw.trim_start().get(4..).map(|rest| rest.trim_start().get(2..));
+        let condition = condition.flatten().unwrap_or_default();
+        let indent = raw.get(..raw.len() - raw.trim_start().len()).unwrap_or_default();
+        report.add(&rules::ELSE_IF, line, "`else if` is read as `else`").edit =
+            Some(Edit { line, count: 1, lines: vec![format!("{indent}elif{condition}")] });
     }
     for queue in &context.submit.queues {
         if let Some(line) = queue.late_bracket() {

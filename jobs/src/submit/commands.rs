@@ -346,8 +346,14 @@ fn command_of(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(is_same).copied()
 }
 
+/// The command or attribute that a statement of this name sets, in lower case.
+pub(crate) fn command_name(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    command_of(&lower).map_or(lower, str::to_owned)
+}
+
 /// Whether the statement of `name` sets the command `command`.
-pub(super) fn sets(name: &str, command: &str) -> bool {
+pub(crate) fn sets(name: &str, command: &str) -> bool {
     name.eq_ignore_ascii_case(command)
         || (!name.contains('_') && name.eq_ignore_ascii_case(&command.replace('_', "")))
 }

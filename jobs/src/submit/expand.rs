@@ -1,6 +1,7 @@
 //! Macros: `$(name)`, `$(name:default)`, `$ENV(NAME)` and the functions.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Macros nest and repeat; what comes out stays small.
 const MAX_DEPTH: usize = 16;
@@ -11,7 +12,7 @@ const MAX_STEPS: usize = 10_000;
 pub(crate) type Variables = BTreeMap<String, String>;
 
 /// Macros that HTCondor defines by itself.
-const BUILT_IN: [&str; 32] = [
+const BUILT_IN: [&str; 39] = [
     "cluster",
     "clusterid",
     "process",
@@ -44,6 +45,13 @@ const BUILT_IN: [&str; 32] = [
     "islinux",
     "iswindows",
     "is_resubmit",
+    "joblistid",
+    "taskid",
+    "spool",
+    "request_cpus",
+    "request_memory",
+    "vm_memory",
+    "vm_vcpus",
 ];
 
 /// A text with its macros replaced.
@@ -127,7 +135,10 @@ fn add(
                 expanded.steps += 1;
                 add(value, variables, items, expanded, out, depth + 1);
             }
-            (Some(_), _) => expanded.varies = true,
+            (Some(_), _) => {
+                expanded.varies = true;
+                out.push_str("$_");
+            }
             (None, _) if BUILT_IN.contains(&lower.as_str()) => {
                 expanded.varies = true;
                 out.push_str("$(");
@@ -139,6 +150,28 @@ fn add(
         }
     }
     out.push_str(rest);
+}
+
+/// The places in `text` of `$(name)` and `$(name:default)`, with their defaults.
+pub(super) fn own_references<'t>(text: &'t str, name: &str) -> Vec<(Range<usize>, &'t str)> {
+    let lower = text.to_ascii_lowercase();
+    let open = format!("$({}", name.to_ascii_lowercase());
+    let mut found: Vec<(Range<usize>, &str)> = Vec::new();
+    for (at, _) in lower.match_indices(&open) {
+        let from = found.last().map_or(0, |(range, _)| range.end);
+        // `$$(name)` is an attribute of the machine.
+        if at < from || lower.get(..at).is_some_and(|head| head.ends_with('$')) {
+            continue;
+        }
+        let Some(end) = text.get(at + 1..).and_then(closing).map(|end| at + 1 + end) else {
+            continue;
+        };
+        let rest = text.get(at + open.len()..end).unwrap_or_default();
+        if let Some(default) = rest.strip_prefix(':').or(rest.is_empty().then_some("")) {
+            found.push((at..end + 1, default));
+        }
+    }
+    found
 }
 
 /// The position of the bracket that closes the one with which `text` begins.
@@ -174,7 +207,8 @@ mod tests {
         check("é$(é)", "é");
         let found = expand("$(what) $(c)", &variables, &[]);
         assert_eq!((found.undefined, found.per_job), (vec!["what".to_owned()], true));
-        assert!(expand("$(loop)", &variables, &[]).text.len() < MAX_BYTES * 2);
+        let endless = expand("$(loop)", &variables, &[]);
+        assert!(endless.text.len() < MAX_BYTES * 2 && endless.text.contains("$_"));
         assert!(expand("$(seed)", &Variables::new(), &["seed".to_owned()]).per_job);
     }
 

@@ -44,7 +44,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
         };
         let what = format!("{what} in `{name}`");
         report.add(rule, set.line, what).fix(fix).edit =
-            edit.map(|right| context.with_value(set, &right));
+            edit.and_then(|right| context.with_value(set, &right));
     }
 }
 

@@ -3,13 +3,15 @@
 use super::check::Context;
 use super::expand::Expanded;
 use super::queue::Source;
-use crate::disk::{base_name, below, normal};
+use crate::disk::{base_name, below, foreign, normal};
 use crate::finding::FileFindings;
 use crate::rules;
+use crate::severity::Severity;
 use crate::units::{condor_bytes, request, words};
 
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     missing(context, report);
+    wildcards(context, report);
     headers(context, report);
     disk(context, report);
     urls(context, report);
@@ -45,19 +47,42 @@ fn initial(context: &Context<'_>) -> Option<Expanded> {
     Some(context.expand(&set.value))
 }
 
+/// Whether a path is a place of a template: `<image>`, `??`.
+fn is_placeholder(path: &str) -> bool {
+    (path.contains('<') && path.contains('>')) || path.trim_matches('?').is_empty()
+}
+
 /// Whether a path names one known file.
 fn is_certain(path: &Expanded) -> bool {
     !path.varies
         && !path.per_job
         && path.undefined.is_empty()
         && !path.text.contains(['$', '*'])
+        && !is_placeholder(&path.text)
         && !is_url(&path.text)
         // A file system of the machines that run jobs.
         && !path.text.starts_with("/cvmfs/")
+        && !path.text.starts_with("/dev/")
 }
 
-fn absent_file(report: &mut FileFindings, line: usize, path: &str, fix: &str) {
-    report.add(&rules::MISSING_FILE, line, format!("`{path}` does not exist")).fix(fix);
+fn absent_file(
+    context: &Context<'_>,
+    report: &mut FileFindings,
+    line: usize,
+    path: &str,
+    fix: &str,
+) {
+    let found = report.absent(&rules::MISSING_FILE, line, path, context.disk);
+    if found.severity == Severity::Error {
+        found.fix(fix);
+    }
+}
+
+/// Whether the standard input is a file of the access point.
+fn transfers_input(context: &Context<'_>) -> bool {
+    context
+        .value("transfer_input")
+        .is_none_or(|(_, value)| !value.text.trim().eq_ignore_ascii_case("false"))
 }
 
 fn missing(context: &Context<'_>, report: &mut FileFindings) {
@@ -78,7 +103,7 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
             } else {
                 "give a file that exists"
             };
-            absent_file(report, set.line, path, fix);
+            absent_file(context, report, set.line, path, fix);
         }
     }
     for queue in &context.submit.queues {
@@ -86,6 +111,7 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
             let value = context.expand(path);
             if is_certain(&value) && absent(&below(&context.folder, &value.text)) {
                 absent_file(
+                    context,
                     report,
                     queue.line,
                     &value.text,
@@ -97,6 +123,7 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
     if let Some((set, value)) = context.value("initialdir")
         && is_certain(&value)
         && absent(&below(&context.folder, value.text.trim()))
+        && foreign(value.text.trim(), context.disk).is_none()
     {
         let what = format!("the folder `{}` does not exist", value.text.trim());
         report.add(&rules::MISSING_INITIALDIR, set.line, what);
@@ -111,14 +138,25 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
                     true => "write commas between the files",
                     false => "give a file that exists",
                 };
-                absent_file(report, line(name), &input.text, fix);
+                absent_file(context, report, line(name), &input.text, fix);
             }
         }
+    }
+    if let Some((set, value)) =
+        ["input", "stdin", "in"].into_iter().find_map(|name| context.value(name))
+        && is_certain(&value)
+        && transfers_input(context)
+        && absent(&below(&folder, value.text.trim()))
+    {
+        let fix =
+            "give a file that exists: `input` is what the program reads from its standard input";
+        absent_file(context, report, set.line, value.text.trim(), fix);
     }
     if let Some((set, value)) = context.value("container_image") {
         let path = value.text.trim();
         if is_certain(&value) && !path.is_empty() && absent(&below(&folder, path)) {
             absent_file(
+                context,
                 report,
                 set.line,
                 path,
@@ -141,6 +179,18 @@ fn missing(context: &Context<'_>, report: &mut FileFindings) {
             report
                 .add(&rules::MISSING_FOLDER, set.line, what)
                 .fix(format!("run `mkdir -p {parent}` before you submit the job"));
+        }
+    }
+}
+
+/// Members of lists that a shell would expand, and HTCondor does not.
+fn wildcards(context: &Context<'_>, report: &mut FileFindings) {
+    for list in ["transfer_input_files", "transfer_output_files", "transfer_checkpoint_files"] {
+        let Some(set) = context.submit.get(list) else { continue };
+        let members = context.list(list);
+        if let Some(member) = members.iter().find(|m| m.text.contains('*') && !is_url(&m.text)) {
+            let what = format!("`{}` in `{list}` is not expanded", member.text);
+            report.add(&rules::WILDCARD, set.line, what);
         }
     }
 }
@@ -200,7 +250,7 @@ fn disk(context: &Context<'_>, report: &mut FileFindings) {
         report
             .add(&rules::DISK_TOO_SMALL, set.line, what)
             .fix(format!("ask for {enough}, plus what the program writes"))
-            .edit = Some(context.with_value(set, &enough));
+            .edit = context.with_value(set, &enough);
         return;
     }
     let remote_image =
@@ -328,14 +378,14 @@ fn remaps(context: &Context<'_>, report: &mut FileFindings) {
         if to.contains(',') && to.contains('=') {
             let what = format!("a comma in the remap of `{from}`");
             report.add(&rules::BAD_REMAP, set.line, what).fix("write `;`").edit =
-                Some(context.with_value(set, &set.value.replace(',', ";")));
+                context.with_value(set, &set.value.replace(',', ";"));
             continue;
         }
         let listed =
             outputs.iter().any(|output| output.text == from || base_name(&output.text) == from);
         if context.submit.get("transfer_output_files").is_some()
             && !listed
-            && outputs.iter().all(|output| !output.varies)
+            && outputs.iter().all(|output| !output.varies && !is_placeholder(&output.text))
         {
             let what = format!("`{from}` is remapped, but is not in `transfer_output_files`");
             report
@@ -391,7 +441,7 @@ fn collisions(context: &Context<'_>, report: &mut FileFindings) {
         let right = format!("{}_$({}){tail}", head.trim_end_matches('_'), context.unique());
         let what = format!("all {} write `{name}` to `{path}`", jobs(context.n_jobs));
         report.add(&rules::STDOUT_COLLIDES, set.line, what).fix(format!("write `{right}`")).edit =
-            Some(context.with_value(set, &right));
+            context.with_value(set, &right);
     }
     if own_folder || destination {
         return;
@@ -402,8 +452,15 @@ fn collisions(context: &Context<'_>, report: &mut FileFindings) {
         return;
     }
     let targets = targets(context);
+    let program = context.value("executable").map(|(_, value)| value.text);
+    let program = program.and_then(|path| context.disk.text(&below(&context.folder, path.trim())));
+    // HTCondor merges folders, and their files may have different names.
+    let makes_folders = program.is_some_and(|text| text.contains("mkdir"));
     let collides = |output: &Expanded| {
         let name = base_name(&output.text);
+        if name.is_empty() || output.text.ends_with('/') || (makes_folders && !name.contains('.')) {
+            return None;
+        }
         let target = targets.iter().find(|(from, _)| *from == output.text || from == name);
         let per_job = target.map_or(output.per_job, |(_, to)| to.per_job);
         (!per_job).then(|| name.to_owned())

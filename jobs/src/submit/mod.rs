@@ -25,7 +25,8 @@ mod tests;
 mod values;
 
 pub(crate) use check::{Given, check};
-pub(crate) use commands::is_known;
-pub(crate) use expand::Variables;
+pub(crate) use commands::{command_name, is_known, sets};
+pub(crate) use expand::{Variables, expand};
 pub(crate) use job_outputs::{brought_back, writers};
-pub(crate) use parse::Submit;
+pub(crate) use parse::{Set, Submit};
+pub(crate) use queue::MAX_ITEMS;

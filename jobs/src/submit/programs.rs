@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::check::Context;
 use super::files::{folder, inputs, is_interpreter};
 use super::sandbox::{self, Program};
-use super::scripts::{modules, not_brought};
+use super::scripts::{needed, not_brought};
 use crate::disk::{base_name, below};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
@@ -16,6 +16,13 @@ use crate::script::{self, Job, Language, options, python, shell};
 struct Text {
     path: String,
     text: String,
+}
+
+/// Whether a program is for Windows, by its name.
+fn is_of_windows(program: &Text) -> bool {
+    let end = program.path.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase());
+    let is_windows = matches!(end.as_deref(), Some("bat" | "cmd" | "exe" | "ps1"));
+    is_windows && !program.text.starts_with("#!")
 }
 
 pub(super) fn check(
@@ -50,7 +57,7 @@ pub(super) fn check(
     };
     let language = Language::of(&wrapper.text);
     let is_python = language.map_or(wrapper.path.ends_with(".py"), |l| l == Language::Python);
-    if language == Some(Language::Other) {
+    if language == Some(Language::Other) || is_of_windows(&wrapper) {
         if seen.insert(wrapper.path.clone()) {
             let mut own = FileFindings::new(&wrapper.path);
             script::other(&wrapper.text, &mut own);
@@ -65,6 +72,11 @@ pub(super) fn check(
         let brought: Vec<String> = names.iter().cloned().chain(program).collect();
         let is_first = !seen.contains(&wrapper.path);
         let mut own = of_python(context, &wrapper, &job, Some(&brought), seen);
+        if is_first && !by_argument {
+            let mut ends = FileFindings::new(&wrapper.path);
+            let _ = shell::windows_lines(&wrapper.text, &mut ends);
+            own.splice(0..0, ends.findings);
+        }
         if is_first && !by_argument && !wrapper.text.starts_with("#!") {
             own.insert(0, no_interpreter(&wrapper.path));
         }
@@ -99,8 +111,9 @@ pub(super) fn check(
     }
     let text_of = |name: &str| {
         let mut texts = texts.iter();
-        let text = texts.find(|text| base_name(&text.path) == base_name(name))?;
-        Some(text.text.clone())
+        let text = texts.find(|text| base_name(&text.path) == base_name(name));
+        // A module or a program in `bash -c` is not among the scripts that are called.
+        text.map(|text| text.text.clone()).or_else(|| Some(find(context, name)?.text))
     };
     options::check(&script, text_of, &mut own);
     // Words that the wrapper reads itself do not reach the program.
@@ -148,7 +161,9 @@ pub(super) fn check(
         }
     }
     findings.append(&mut own.findings);
-    let brought = (!script.brings_files()).then_some(names.as_slice());
+    let written = script.commands.iter().flat_map(Command::writes).map(base_name);
+    let brought: Vec<String> = names.iter().cloned().chain(written.map(str::to_owned)).collect();
+    let brought = (!script.brings_files()).then_some(brought.as_slice());
     for text in texts.iter().filter(|text| text.path.ends_with(".py")) {
         findings.append(&mut of_python(context, text, &job, brought, seen));
     }
@@ -188,7 +203,7 @@ fn of_python(
     if seen.insert(program.path.clone()) {
         python::check(&program.text, job, &mut own);
         if let Some(brought) = brought {
-            modules(context, &program.path, &program.text, brought, &mut own);
+            needed(context, &program.path, &program.text, brought, &mut own);
         }
         own.findings.sort_by_key(|finding| finding.line);
     }
@@ -302,7 +317,6 @@ fn wrong_script(
 
 /// Reports outputs that no program names.
 fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut FileFindings) {
-    let Some(set) = context.submit.get("transfer_output_files") else { return };
     let named = |name: &str| {
         let parts = [name, base_name(name), name.split('/').next().unwrap_or(name)];
         parts.iter().any(|part| {
@@ -313,13 +327,16 @@ fn outputs(context: &Context<'_>, texts: &[&Text], arguments: &str, report: &mut
     let binary = texts.iter().any(|text| {
         text.path.ends_with(".sh") && Script::parse(&text.text).scripts().next().is_none()
     });
-    for output in context.list("transfer_output_files") {
-        let name = output.text.trim_end_matches('/');
-        if output.varies || output.per_job || name.contains('$') || binary || named(name) {
-            continue;
+    for list in ["transfer_output_files", "transfer_checkpoint_files"] {
+        let Some(set) = context.submit.get(list).filter(|_| !binary) else { continue };
+        for output in context.list(list) {
+            let name = output.text.trim_end_matches('/');
+            if output.varies || output.per_job || name.contains(['$', '*']) || named(name) {
+                continue;
+            }
+            let what = format!("no program that the job runs mentions `{name}`");
+            report.add(&rules::OUTPUT_NEVER_MADE, set.line, what);
         }
-        let what = format!("no program that the job runs mentions `{name}`");
-        report.add(&rules::OUTPUT_NEVER_MADE, set.line, what);
     }
 }
 

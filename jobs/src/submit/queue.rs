@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::disk::{Disk, below};
 
 /// Most items that are looked at.
-pub(super) const MAX_ITEMS: usize = 2000;
+pub(crate) const MAX_ITEMS: usize = 2000;
 
 /// Where the items of a `queue` come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(crate) struct Queue {
     pub(crate) count: String,
     pub(crate) vars: Vec<String>,
     pub(crate) source: Source,
+    /// Whether only some of the items are taken: `[1:3]`.
+    pub(crate) sliced: bool,
     /// Items are split at white space and commas (`in`), not one a line (`from`).
     words: bool,
     open: bool,
@@ -43,6 +45,7 @@ impl Queue {
             count: String::new(),
             vars: Vec::new(),
             source: Source::None,
+            sliced: false,
             words: false,
             open: false,
             late_bracket: None,
@@ -93,7 +96,8 @@ impl Queue {
             return queue;
         }
         // A slice, `[1:3]`, selects some of the items.
-        let source = if source.starts_with('[') {
+        queue.sliced = source.starts_with('[');
+        let source = if queue.sliced {
             source.split_once(']').map_or("", |(_, rest)| rest.trim())
         } else {
             source

@@ -19,7 +19,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
         let fault =
             quoted_fault(set.value.trim()).filter(|_| is_read && name != "transfer_output_remaps");
         let what = match fault {
-            _ if set.value.matches('"').count() % 2 == 1 => {
+            _ if quotes(set.value.trim(), name) % 2 == 1 => {
                 format!("a quote in `{name}` is not closed")
             }
             Some(fault) => format!("{fault} in `{name}`"),
@@ -47,8 +47,16 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
                 "`environment` has several variables and no quotes",
             )
             .edit = (!set.value.contains('"'))
-            .then(|| context.with_value(set, &format!("\"{}\"", set.value)));
+            .then(|| context.with_value(set, &format!("\"{}\"", set.value)))
+            .flatten();
     }
+}
+
+/// How many double quotes part words. In arguments without outer quotes `\"` is a plain character.
+fn quotes(text: &str, name: &str) -> usize {
+    let escaped = name.starts_with("arg") && !text.starts_with('"');
+    let escaped = if escaped { text.matches("\\\"").count() } else { 0 };
+    text.matches('"').count() - escaped
 }
 
 /// Returns what is wrong in a list with double quotes.
@@ -88,7 +96,7 @@ fn semicolons(context: &Context<'_>, report: &mut FileFindings) {
             set.line,
             "the variables in quotes are separated by `;`",
         )
-        .edit = Some(context.with_value(set, &right));
+        .edit = context.with_value(set, &right);
 }
 
 /// The text with spaces for `;`, where each part between them is one variable. A value may have

@@ -222,13 +222,13 @@ fn arguments(context: &Context<'_>, placed: &[Placed], report: &mut FileFindings
             )
         {
             in_job(report, set.line, path, &name).edit =
-                Some(context.with_value(set, &format!("{head}{name}{tail}")));
+                context.with_value(set, &format!("{head}{name}{tail}"));
         }
         at += piece.len();
     }
 }
 
-fn in_job<'a>(
+pub(super) fn in_job<'a>(
     report: &'a mut FileFindings,
     line: usize,
     path: &str,

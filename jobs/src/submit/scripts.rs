@@ -12,16 +12,16 @@ use crate::script::python;
 fn brings_more(context: &Context<'_>) -> bool {
     let at = folder(context).unwrap_or_else(|| context.folder.clone());
     inputs(context).iter().any(|input| {
-        let is_file = || context.disk.len(&below(&at, &input.text)).is_some();
-        (!base_name(&input.text).contains('.') && !is_file())
-            || input.text.ends_with('/')
+        let path = below(&at, &input.text);
+        (!base_name(&input.text).contains('.') && context.disk.len(&path).is_none())
+            || context.disk.is_folder(&path)
             || input.text.contains('$')
     })
 }
 
-/// Modules of the user's own that the Python program `path` imports, with its `text`: files beside
-/// it here, which the job does not have.
-pub(super) fn modules(
+/// Modules of the user's own that the Python program `path` imports, with its `text`, and files that
+/// it reads: they are here, and the job does not have them.
+pub(super) fn needed(
     context: &Context<'_>,
     path: &str,
     text: &str,
@@ -40,6 +40,22 @@ pub(super) fn modules(
         }
         let what = format!("`{file}` is not in `transfer_input_files`");
         own.add(&rules::NOT_BROUGHT, line, what);
+    }
+    for (line, name) in python::read_files(text) {
+        let is_file = |folder: &str| context.disk.len(&below(folder, name)).is_some();
+        let is_here = is_file(folder_of(path)) || is_file(&context.folder);
+        let plain = name.strip_prefix("./").unwrap_or(name);
+        let keeps_paths = || context.submit.get("preserve_relative_paths").is_some();
+        if names.iter().any(|brought| brought == plain) || !is_here || keeps_paths() {
+            continue;
+        }
+        let base = base_name(plain);
+        if names.iter().any(|brought| brought == base) {
+            sandbox::in_job(own, line, name, base);
+        } else {
+            let what = format!("`{name}` is not in `transfer_input_files`");
+            own.add(&rules::NOT_BROUGHT, line, what);
+        }
     }
 }
 
@@ -134,6 +150,36 @@ mod tests {
         assert_eq!(said("trian.py", "train.py, tool"), [("not-brought", 2)]);
         // These files may be in the image.
         assert_eq!((said("eval.py", "train.py"), said("train2.py", "train.py")), (vec![], vec![]));
+    }
+
+    #[test]
+    fn files_that_a_python_program_reads_are_brought() {
+        let said = |inputs: &str, train: &str, run: &str| {
+            let submit = format!(
+                "executable = run.sh\ntransfer_input_files = train.py{inputs}\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nqueue\n"
+            );
+            let files = [
+                ("x.sub", submit.as_str()),
+                ("run.sh", run),
+                ("train.py", train),
+                ("a.json", "{}"),
+                ("data/b.csv", "1"),
+            ];
+            let found = lint("x.sub", &Files::of(&files)).unwrap_or_default();
+            found
+                .into_iter()
+                .map(|f| format!("{} {}:{}", f.rule, f.file, f.line))
+                .collect::<Vec<_>>()
+        };
+        let run = "#!/bin/sh\npython3 train.py\n";
+        let train = "import json\na = json.load(open('a.json'))\nb = open('data/b.csv')\n";
+        assert_eq!(said("", train, run), ["not-brought train.py:2", "not-brought train.py:3"]);
+        assert_eq!(said(", a.json, data/b.csv", train, run), ["input-path train.py:3"]);
+        assert_eq!(said(", a.json, data", train, run), [""; 0]);
+        assert_eq!(said("", "c = open('not-here.json')\n", run), [""; 0]);
+        let writes = "#!/bin/sh\necho '{}' > a.json\npython3 train.py\n";
+        assert_eq!(said(", data", train, writes), [""; 0]);
+        assert_eq!(said("", "a = open('a.json')\n", writes), [""; 0]);
     }
 
     #[test]

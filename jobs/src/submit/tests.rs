@@ -1,9 +1,10 @@
 //! Whole submit files: right ones, of which nothing is said, and wrong ones.
 
 use crate::disk::tests::Files;
-use crate::finding::Severity;
 use crate::lint::lint_text;
 use crate::repair;
+use crate::severity::Severity;
+use proptest::prelude::*;
 
 const REQUESTS: &str =
     "request_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\nexecutable = a.sh\n";
@@ -108,4 +109,125 @@ fn options_of_the_users_program_are_looked_up_in_it() {
     assert_eq!(said("--learning-rate 1", &shifts), [""; 0]);
     let wrong = run.replace("--lr", "--rate");
     assert_eq!(said("", &wrong), ["unknown-option run.sh:2"]);
+}
+
+#[test]
+fn what_only_a_shell_expands_and_what_no_kernel_starts_is_found() {
+    let check = |lines: &str, program: &str, expected: &[(&str, &str)]| {
+        let text = format!("{REQUESTS}{lines}queue\n").replace("a.sh", "a.py");
+        let files = Files::of(&[("a.py", program), ("a.csv", "")]);
+        let found = lint_text("x.sub", &text, &files);
+        let rules: Vec<_> = found.iter().map(|f| (f.rule, f.file.as_str())).collect();
+        assert_eq!(rules, expected, "{text}");
+    };
+    let right = "#!/usr/bin/env python3\nopen('b.csv', 'w')\n";
+    check("transfer_input_files = *.csv\n", right, &[("wildcard", "x.sub")]);
+    check("transfer_output_files = b*\n", right, &[("wildcard", "x.sub")]);
+    check("transfer_input_files = osdf:///a/v1/*\n", right, &[]);
+    let windows = right.replace('\n', "\r\n");
+    check("", &windows, &[("windows-lines", "a.py")]);
+}
+
+#[test]
+fn branches_are_read_as_htcondor_reads_them() {
+    let check = |lines: &str, expected: &[(&str, usize)], repaired: &str| {
+        let head =
+            "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n";
+        let text = format!("{head}{lines}queue\n");
+        let disk = Files::of(&[("a.sh", "#!/bin/sh\ntrue\n")]);
+        let found = lint_text("x.sub", &text, &disk);
+        let rules: Vec<_> = found.iter().map(|f| (f.rule, f.line - 4)).collect();
+        assert_eq!(rules, expected, "{text}");
+        let edits: Vec<_> = found.iter().filter_map(|f| f.edit.as_ref()).collect();
+        assert!(repair("x.sub", &text, &edits).contains(repaired), "{text}");
+    };
+    let given = "if defined lr\n  arguments = --lr $(lr)\nelse\n  arguments = --lr 0.1\nendif\n";
+    check(given, &[], given);
+    check(&given.replace("if defined lr", "if ! defined LR"), &[], "LR");
+    check(&given.replace("$(lr)", "$(rate)"), &[("undefined-macro", 2)], "rate");
+    let either = given.replace("else\n", "  else if $(x:1)\n");
+    check(&either, &[("else-if", 3)], "\n  elif $(x:1)\n");
+    check("endif\n", &[("no-endif", 1)], "endif");
+}
+
+#[test]
+fn a_line_that_adds_to_a_command_does_not_replace_it() {
+    for more in ["arguments += b", "arguments +,= b", "arguments = $(arguments) b"] {
+        assert_eq!(said(&format!("arguments = a\n{more}\nqueue")), [""; 0], "{more}");
+    }
+    let again = "arguments = a\narguments += b\narguments = c\nqueue";
+    assert_eq!(said(again), ["set-twice note", "set-twice note"]);
+    // Its own name in a value is not what reads it.
+    assert_eq!(
+        said("own = 1\nown = $(own) 2\nqueue"),
+        ["unknown-command note", "unknown-command note"]
+    );
+}
+
+/// The text after as many repairs as there are.
+fn repaired(text: &str, disk: &Files) -> String {
+    let mut text = text.to_owned();
+    for _ in 0..20 {
+        let found = lint_text("x.sub", &text, disk);
+        let edits: Vec<_> = found.iter().filter_map(|finding| finding.edit.as_ref()).collect();
+        let better = repair("x.sub", &text, &edits);
+        if better == text {
+            break;
+        }
+        text = better;
+    }
+    text
+}
+
+const BEGINNINGS: [&str; 12] = [
+    "arguments = ",
+    "arguments += ",
+    "arguments +,= ",
+    "arguments = $(arguments) ",
+    "arguments = $(Arguments:x) ",
+    "arguments @=e\n",
+    "environment = ",
+    "environment +;= ",
+    "output = ",
+    "output += ",
+    "request_disk += ",
+    "transfer_input_files +,= ",
+];
+
+const VALUES: [&str; 12] = [
+    "data/train.csv",
+    "one/data --x=data/x.csv",
+    "A=1 B=2",
+    "\"A=1;B=2\"",
+    "out.txt",
+    "5 g",
+    "1GB # much",
+    "data/train.csv, data/x.csv",
+    "$(Process)",
+    "a \\\n  data/x.csv",
+    "data/x.csv\n@e",
+    "",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn a_file_whose_values_grow_is_repaired_once(
+        lines in proptest::collection::vec((0..BEGINNINGS.len(), 0..VALUES.len()), 1..8)
+    ) {
+        let mut text =
+            format!("{REQUESTS}transfer_input_files = data/train.csv, data/x.csv\n");
+        for &(name, value) in &lines {
+            text.extend([BEGINNINGS[name], VALUES[value], "\n"]);
+        }
+        text.push_str("queue 3\n");
+        let mut disk = disk();
+        disk.0.extend(["data/train.csv", "data/x.csv"].map(|path| (path.to_owned(), String::new())));
+        let once = repaired(&text, &disk);
+        prop_assert_eq!(&repaired(&once, &disk), &once);
+        // Nothing is said twice: each path is in the file as often as before, or less.
+        for path in ["train.csv", "x.csv"] {
+            prop_assert!(once.matches(path).count() <= text.matches(path).count(), "{}", once);
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::check::Context;
 use super::commands::nearest;
-use super::parse::Set;
-use crate::finding::FileFindings;
+use super::parse::{Set, SetForm};
+use crate::finding::{Edit, FileFindings};
 use crate::rules;
 use crate::units::condor_bytes;
 
@@ -77,7 +77,7 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
             }
             Size::No => {
                 let what = format!("`{text}` is not a size");
-                let edit = meant(text).map(|text| context.with_value(set, &text));
+                let edit = meant(text).and_then(|text| context.with_value(set, &text));
                 report.add(&rules::UNIT_UNKNOWN, set.line, what).edit = edit;
             }
             _ => {}
@@ -161,7 +161,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
                 report
                     .add(&rules::BAD_CAPABILITY, set.line, what)
                     .fix(format!("write {right}"))
-                    .edit = (number < 200.0).then(|| context.with_value(set, &right));
+                    .edit = context.with_value(set, &right).filter(|_| number < 200.0);
             }
             Some(_) => {}
         }
@@ -170,7 +170,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
     for set in
         context.submit.sets.iter().filter(|set| set.name.eq_ignore_ascii_case("require_gpus"))
     {
-        let lower = set.value.to_ascii_lowercase();
+        let lower = set.text.to_ascii_lowercase();
         let asked = lower.split_once("driverversion").map_or("", |(_, behind)| behind);
         let number: String = asked
             .trim_start_matches(|c: char| " =<>!?".contains(c))
@@ -193,7 +193,7 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
             .iter()
             .filter(|set| !set.attribute && set.name.eq_ignore_ascii_case(name))
         {
-            if set.value.to_ascii_lowercase().contains(&old.to_ascii_lowercase()) {
+            if set.text.to_ascii_lowercase().contains(&old.to_ascii_lowercase()) {
                 let what = format!("`{name}` asks for `{old}`");
                 report
                     .add(&rules::OLD_GPU_ATTRIBUTE, set.line, what)
@@ -249,7 +249,7 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
         report
             .add(&rules::BAD_WORD, set.line, what)
             .fix(format!("write one of {}", known.join(", ")))
-            .edit = near.map(|word| context.with_value(set, word));
+            .edit = near.and_then(|word| context.with_value(set, word));
     }
 }
 
@@ -314,7 +314,7 @@ fn attributes(context: &Context<'_>, report: &mut FileFindings) {
             report
                 .add(&rules::ATTRIBUTE_QUOTES, set.line, what)
                 .fix(format!("write \"{text}\""))
-                .edit = Some(context.with_value(set, &format!("\"{text}\"")));
+                .edit = context.with_value(set, &format!("\"{text}\""));
         } else if !known.is_empty() && !known.iter().any(|word| word.eq_ignore_ascii_case(bare)) {
             let what = format!("`+{name}` cannot be \"{bare}\"");
             report
@@ -345,7 +345,7 @@ fn transfer(context: &Context<'_>, report: &mut FileFindings) {
                 "`should_transfer_files = IF_NEEDED` with ON_EXIT_OR_EVICT",
             )
             .fix("write `should_transfer_files = YES`")
-            .edit = Some(context.with_value(set, "YES"));
+            .edit = context.with_value(set, "YES");
     }
     let old = context.submit.attribute("SuccessCheckpointExitCode");
     if let Some(set) = old.filter(|_| context.submit.attribute("WantFTOnCheckpoint").is_none()) {
@@ -355,7 +355,7 @@ fn transfer(context: &Context<'_>, report: &mut FileFindings) {
                 set.line,
                 "`+SuccessCheckpointExitCode` alone does not save checkpoints",
             )
-            .edit = Some(checkpoint_command(set));
+            .edit = checkpoint_command(set);
     }
     let code = context.submit.get("checkpoint_exit_code");
     if let Some(set) = code.filter(|_| context.submit.get("transfer_checkpoint_files").is_none()) {
@@ -367,10 +367,10 @@ fn transfer(context: &Context<'_>, report: &mut FileFindings) {
     }
 }
 
-fn checkpoint_command(set: &Set) -> crate::finding::Edit {
-    crate::finding::Edit {
+fn checkpoint_command(set: &Set) -> Option<Edit> {
+    (set.form == SetForm::Plain).then(|| Edit {
         line: set.line,
         count: set.count,
         lines: vec![format!("checkpoint_exit_code = {}", set.value)],
-    }
+    })
 }

@@ -21,10 +21,16 @@ pub(super) fn scontrol(text: &str) -> Vec<JobReason> {
         if !is_id(id) {
             return None;
         }
+        // As squeue and sacct name it, and other commands take it.
+        let id = match get("ArrayJobId").zip(get("ArrayTaskId")) {
+            Some((array, task)) if task.parse::<u64>().is_ok() => format!("{array}_{task}"),
+            Some((array, tasks)) => format!("{array}_[{tasks}]"),
+            None => id.to_owned(),
+        };
         let unread =
-            || JobReason { said: state.to_owned(), ..JobReason::new(id, JobState::Unread) };
+            || JobReason { said: state.to_owned(), ..JobReason::new(&id, JobState::Unread) };
         let exit = get("ExitCode").unwrap_or_default();
-        Some(of(id, state, reason, exit).unwrap_or_else(unread))
+        Some(of(&id, state, reason, exit).unwrap_or_else(unread))
     };
     jobs.into_iter().filter_map(reason).collect()
 }
@@ -307,6 +313,16 @@ mod tests {
 
     fn is(job: &str, state: JobState, why: &str) -> (String, JobState, String) {
         (job.to_owned(), state, why.to_owned())
+    }
+
+    #[test]
+    fn jobs_of_an_array_have_their_number_in_it() {
+        let text = "JobId=15 ArrayJobId=12 ArrayTaskId=3 JobName=a\n   JobState=FAILED Reason=NonZeroExitCode\n   ExitCode=3:0\n\n\
+            JobId=12 ArrayJobId=12 ArrayTaskId=4-9%2 ArrayTaskThrottle=2 JobName=a\n   JobState=PENDING Reason=JobHeldUser\n   ExitCode=0:0\n";
+        let found = why(text);
+        let jobs: Vec<_> = found.iter().map(|found| (found.job.as_str(), found.state)).collect();
+        assert_eq!(jobs, [("12_3", JobState::Failed), ("12_[4-9%2]", JobState::Held)]);
+        assert!(found[1].remedy.contains("scontrol release 12`"), "{found:?}");
     }
 
     #[test]

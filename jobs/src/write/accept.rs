@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fetch, JobSpec, JobStage, Refusal, SHARDS, Site, dag, refuse, site};
+use super::{Fetch, JobLine, JobSpec, JobStage, Refusal, SHARDS, Site, dag, refuse, site};
 use crate::disk::base_name;
-use crate::script::shell::Command;
-use crate::submit::is_known;
+use crate::finding::FileFindings;
+use crate::sbatch::header;
+use crate::script::shell::{Command, Script};
+use crate::submit::{Set, Submit, command_name, is_known};
 
 /// Refuses a job that no files can be written for.
 pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
@@ -14,6 +16,15 @@ pub(super) fn accept(spec: &JobSpec) -> Result<(), Refusal> {
     programs(spec)?;
     parameters(spec)?;
     shares(spec)?;
+    lines(spec)?;
+    if let Some((first, next)) = spec.memory_bytes.zip(spec.retry_memory_bytes)
+        && next <= first
+    {
+        return Err(refuse(
+            "the memory of another try is not larger than that of the first",
+            "ask for more, or leave it out",
+        ));
+    }
     credentials(spec)?;
     if let Some(word) = open_word(spec) {
         return Err(refuse(
@@ -54,13 +65,99 @@ fn names(spec: &JobSpec) -> Result<(), Refusal> {
         .chain(&spec.checkpoint);
     let image = spec.image.iter().map(|image| &image.source);
     let odd = |text: &&String| text.chars().any(|c| c.is_control() || c == '\'');
-    if let Some(text) = texts.chain(image).chain(&spec.account).chain(&spec.partition).find(odd) {
+    if let Some(text) = texts.chain(image).find(odd) {
         return Err(refuse(
             format!("`{}` contains a quote or a line end", text.escape_debug()),
             "put this part of the command into a script of your own, and run that",
         ));
     }
+    // Spaces part the options of `#SBATCH`, and `#` ends them. A list has commas.
+    let is_name = |text: &String| {
+        text.split(',').all(|name| {
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@+:".contains(c))
+        })
+    };
+    for (option, value) in [("--account", &spec.account), ("--partition", &spec.partition)] {
+        if let Some(value) = value.as_ref().filter(|value| !is_name(value)) {
+            return Err(refuse(
+                format!("`{option}` cannot be `{}`", value.escape_debug()),
+                "use letters, digits and `- _ . @ + :`, as in the name that Slurm knows",
+            ));
+        }
+    }
     Ok(())
+}
+
+/// Checks the lines that the user adds: each is one statement, and sets nothing that is set already.
+fn lines(spec: &JobSpec) -> Result<(), Refusal> {
+    let odd = |line: &&JobLine| line.text.chars().chain(line.source.chars()).any(char::is_control);
+    if let Some(line) = spec.before.iter().chain(&spec.lines).find(odd) {
+        let fix = "write each line by itself";
+        return Err(refuse(
+            format!("`{}` is not one line of the file", line.text.escape_debug()),
+            fix,
+        ));
+    }
+    if let Some(line) = spec.before.iter().chain(&spec.lines).find(|l| l.text.ends_with('\\')) {
+        let what = format!("`{}` ends with a backslash, and would join the next line", line.text);
+        return Err(refuse(what, "write the whole statement into one line"));
+    }
+    let before: String = spec.before.iter().map(|line| line.written("")).collect();
+    if Script::parse(&before).unread.is_some() {
+        let what = format!("the shell cannot read the lines before the program:\n{before}");
+        return Err(refuse(what, "`bash -n` says what is wrong in them"));
+    }
+    let bare = JobSpec { lines: Vec::new(), ..spec.clone() };
+    let stages = JobStage::of(&bare);
+    let (text_of, fix): (fn(&JobSpec, &JobStage<'_>) -> String, _) = match spec.site.is_slurm() {
+        true => (super::slurm::script, "write one option of sbatch: `--line=--qos=normal`"),
+        false => (
+            super::condor::submit_file,
+            "write one line of a submit file: `--line 'accounting_group = NAME'`, or `--line '+ProjectName = \"NAME\"'`",
+        ),
+    };
+    let mut set: Vec<String> = Vec::new();
+    for stage in &stages {
+        set.extend(settings(spec, &text_of(&bare, stage)).0);
+    }
+    for line in &spec.lines {
+        // What follows shows whether the line takes more than itself.
+        let text = match spec.site.is_slurm() {
+            true => format!("#SBATCH {}\ntrue\n", line.text),
+            false => format!("{}\nqueue\n", line.text),
+        };
+        let (found, is_whole) = settings(spec, &text);
+        let ([name], true) = (found.as_slice(), is_whole) else {
+            return Err(refuse(format!("`{}` is not one line of the file", line.text), fix));
+        };
+        if set.contains(name) {
+            return Err(refuse(
+                format!("`{name}` is set already"),
+                "use the option that sets it, or change the file afterwards",
+            ));
+        }
+        set.push(name.clone());
+    }
+    Ok(())
+}
+
+/// The options or commands that a text sets, and whether it has nothing else that is not in place.
+fn settings(spec: &JobSpec, text: &str) -> (Vec<String>, bool) {
+    if spec.site.is_slurm() {
+        let lines: Vec<&str> = text.lines().collect();
+        let mut report = FileFindings::new("");
+        let header = header(&lines, &Script::parse(text), &mut report);
+        let names = header.settings.into_iter().map(|setting| format!("--{}", setting.name));
+        return (names.collect(), report.findings.is_empty());
+    }
+    let submit = Submit::parse(text);
+    let is_other = submit.includes || submit.open_if.is_some() || !submit.strange.is_empty();
+    let name = |set: &Set| {
+        let plus = if set.attribute { "+" } else { "" };
+        format!("{plus}{}", command_name(&set.name))
+    };
+    (submit.sets.iter().map(name).collect(), !is_other && submit.queues.len() == 1)
 }
 
 /// Checks the files that are sent with the job.

@@ -38,6 +38,9 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     if let Some(bytes) = stage.memory_bytes(spec) {
         line("request_memory", &request(bytes));
     }
+    if let Some(bytes) = spec.retry_memory_bytes.filter(|_| stage.runs == Runs::Jobs) {
+        line("retry_request_memory", &request(bytes.saturating_add(spec.shm_bytes)));
+    }
     line("request_disk", &request(disk(spec, stage)));
     let gpus = stage.gpus(spec);
     if gpus > 0 {
@@ -53,6 +56,10 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
         }
     }
     site(spec, stage, &mut line);
+    let requirements = requirements(spec, stage);
+    if !requirements.is_empty() {
+        line("requirements", &requirements.join(" && "));
+    }
     if let Some(service) = &spec.credentials {
         // HTCondor asks for a token at the first submission, and keeps it fresh in the job.
         line("use_oauth_services", service);
@@ -107,6 +114,9 @@ pub(super) fn submit_file(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let said = if in_dag { "$(JOB)-$(Cluster)" } else { "$(Cluster)-$(Process)" };
     line("output", &format!("logs/{said}.out"));
     line("error", &format!("logs/{said}.err"));
+    for extra in &spec.lines {
+        text.push_str(&extra.written(""));
+    }
     match &spec.parameters {
         Some(parameters) if !in_dag => {
             let shares = spec.data.as_ref().filter(|data| data.shares.is_some());
@@ -141,9 +151,6 @@ fn site(spec: &JobSpec, stage: &JobStage<'_>, line: &mut impl FnMut(&str, &str))
             if spec.checkpoint.is_some() && stage.runs == Runs::Jobs {
                 line("+is_resumable", "true");
             }
-            if spec.shared || stage.data(spec).is_some_and(Data::is_on_staging) {
-                line("requirements", "(TARGET.HasCHTCStaging == true)");
-            }
             if spec.stay {
                 line("+WantFlocking", "false");
                 line("+WantGlidein", "false");
@@ -151,6 +158,15 @@ fn site(spec: &JobSpec, stage: &JobStage<'_>, line: &mut impl FnMut(&str, &str))
         }
         _ => {}
     }
+}
+
+/// What a machine must have beside the numbers that are asked for.
+fn requirements(spec: &JobSpec, stage: &JobStage<'_>) -> Vec<String> {
+    let staging = spec.shared || stage.data(spec).is_some_and(Data::is_on_staging);
+    let staging =
+        (spec.site == Site::Chtc && staging).then(|| "(TARGET.HasCHTCStaging == true)".to_owned());
+    let level = spec.cpu_level.map(|level| format!("(TARGET.Microarch >= \"x86_64-v{level}\")"));
+    staging.into_iter().chain(level).collect()
 }
 
 /// Image, inputs, data and what is written, with a tenth to spare.

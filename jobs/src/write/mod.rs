@@ -11,6 +11,8 @@
 //! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage; for Slurm a
 //! batch script for each, and `submit.sh`.
 
+use serde::Deserialize;
+
 mod accept;
 mod condor;
 mod dag;
@@ -25,6 +27,7 @@ mod wrapper;
 use std::fmt;
 
 pub use site::Site;
+pub(crate) use slurm::apptainer;
 
 /// A job: its command, and its needs.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +59,16 @@ pub struct JobSpec {
     /// Memory of the job, for Slurm on each node, /dev/shm not included; `None` for all that a node
     /// has, where nodes are given as a whole.
     pub memory_bytes: Option<u64>,
+    /// Memory with which HTCondor starts a job again that used more than it asked for.
+    pub retry_memory_bytes: Option<u64>,
+    /// The level of x86-64 that the CPU must have, from 1 to 4.
+    pub cpu_level: Option<u64>,
+    /// More lines for the submit file, or more options for sbatch.
+    pub lines: Vec<JobLine>,
+    /// Shell lines that run before the program.
+    pub before: Vec<JobLine>,
+    /// Text behind the name of the node where ranks meet; `None` for the site's own.
+    pub master_suffix: Option<String>,
     /// Bytes that the job keeps in /dev/shm, which counts as memory.
     pub shm_bytes: u64,
     /// Bytes that the program writes to disk.
@@ -86,6 +99,8 @@ pub struct JobSpec {
     pub credentials: Option<String>,
     /// A program of the command imports Gular's Python package.
     pub imports_gular: bool,
+    /// Modules that programs of the command import and the image does not have, each with the program.
+    pub not_in_image: Vec<(String, String)>,
     /// Folders of this machine that the command names and that do not travel.
     pub left_here: Vec<String>,
     /// Files that the command seems to read, and that neither are here nor are fetched.
@@ -95,6 +110,25 @@ pub struct JobSpec {
     pub binds: Vec<String>,
     /// The command names files by paths that all machines see, and stages need no results sent.
     pub shared: bool,
+}
+
+/// A line of a user or a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobLine {
+    /// The line.
+    pub text: String,
+    /// The page that it rests on and that page's date; empty for lines of the user.
+    pub source: String,
+}
+
+impl JobLine {
+    /// The line with `head`, below a comment with its source.
+    fn written(&self, head: &str) -> String {
+        match self.source.as_str() {
+            "" => format!("{head}{}\n", self.text),
+            source => format!("# {source}\n{head}{}\n", self.text),
+        }
+    }
 }
 
 /// One second: `timeout` takes 0 for no limit.
@@ -154,6 +188,8 @@ pub struct Data {
     pub shares: Option<Shares>,
     /// The bundle's folder, if it is on this machine.
     pub local: Option<Local>,
+    /// Whether it was read with a token, which the jobs do not have.
+    pub with_token: bool,
 }
 
 /// A bundle that was not published.
@@ -201,11 +237,13 @@ impl Data {
 const SHARDS: &str = "shards";
 
 /// Who fetches the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fetch {
     /// HTCondor fetches it, before the job starts.
     Batch,
     /// The job itself fetches it, with `gular`.
+    #[serde(rename = "job")]
     Runtime,
 }
 
@@ -288,7 +326,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
+pub(crate) fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
     Refusal { what: what.into(), fix: fix.to_owned() }
 }
 

@@ -1,10 +1,13 @@
 //! The limits of each site.
 
+use serde::Deserialize;
+
 use super::{Fetch, JobSpec, JobStage, Refusal, condor, refuse, wheels};
 use crate::units::words;
 
 /// The place where a job runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Site {
     /// The OSPool.
     Ospool,
@@ -194,6 +197,11 @@ pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
                 "the job fetches the data itself, for which it needs the program `gular`: in the image, or sent with `--input`",
             );
         }
+        if data.with_token && spec.credentials.is_none() && !slurm {
+            note(
+                "the data was read with a token, and the jobs have none: without `--credentials SERVICE` HTCondor puts them on hold, unless the data can be read without a token, too",
+            );
+        }
         let Quotas { data: most, items, place, source, .. } = spec.site.quotas();
         if data.bytes > most {
             let (has, most) = (gigabytes(data.bytes), gigabytes(most));
@@ -233,6 +241,16 @@ pub(super) fn notes(spec: &JobSpec) -> Vec<String> {
     if spec.imports_gular && !wheel {
         note(
             "a program imports the Python package `gular`: install it in the image, or send its wheel with `--input gular-….whl`; the job unpacks it without a network",
+        );
+    }
+    for (program, module) in &spec.not_in_image {
+        note(&format!(
+            "`{program}` imports `{module}`, which is neither in the image nor sent: install it in the image, or send its wheel with `--input`"
+        ));
+    }
+    if spec.retry_memory_bytes.is_some() {
+        note(
+            "HTCondor before 25.2 does not know `retry_request_memory`: there, a job that needs more memory is held (`condor_version` says which version yours is)",
         );
     }
     let made_by_job = |folder: &str| {

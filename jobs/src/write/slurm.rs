@@ -40,10 +40,11 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     }
     text.push('\n');
     text.push_str(&wheels::unpack(spec));
-    text.push_str("# srun does not take it over since Slurm 22.05.\nexport SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n");
+    text.push_str("# srun of Slurm 22.05 and 23.02 does not take it over.\nexport SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n");
     if stage.runs == Runs::Jobs && spec.nodes * spec.tasks > 1 {
         // JSC's names of the InfiniBand network end in `i`.
-        let suffix = if spec.site == Site::Jsc { "i" } else { "" };
+        let of_site = if spec.site == Site::Jsc { "i" } else { "" };
+        let suffix = spec.master_suffix.as_deref().unwrap_or(of_site);
         let _ = writeln!(
             text,
             "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
@@ -52,6 +53,7 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     if stage.runs == Runs::Evaluate {
         text.push_str("# None of an earlier run.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\nrm -f \"$result\"\n");
     }
+    text.extend(spec.before.iter().map(|line| line.written("")));
     text.push_str(&step(spec, stage));
     if stage.runs == Runs::Evaluate {
         text.push_str("cat output/evaluation.txt\n# Its last line is a JSON object.\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n");
@@ -101,6 +103,9 @@ fn options(spec: &JobSpec, stage: &JobStage<'_>) -> String {
         option("signal", &format!("TERM@{seconds}"));
         option("open-mode", "append");
         let _ = writeln!(text, "#SBATCH --requeue");
+    }
+    for extra in &spec.lines {
+        text.push_str(&extra.written("#SBATCH "));
     }
     let file = if jobs { spec.name.as_str() } else { stage.name };
     let _ = writeln!(
@@ -171,6 +176,12 @@ pub(super) fn made_image(spec: &JobSpec) -> Option<(String, String)> {
     }
 }
 
+/// The start of a command that runs in an image; GPUs are seen only with `--nv`.
+pub(crate) fn apptainer(gpus: u64, binds: &str, image: &str) -> String {
+    let nv = if gpus > 0 { " --nv" } else { "" };
+    format!("apptainer exec{nv}{binds} {image} ")
+}
+
 /// The step that runs the command, in the image where there is one, and its exit code.
 fn step(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let data = stage.data(spec);
@@ -192,14 +203,13 @@ fn step(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     for path in &spec.binds {
         let _ = write!(binds, " --bind '{path}'");
     }
-    let nv = if stage.gpus(spec) > 0 { " --nv" } else { "" };
     let image = |image: &JobImage| match made_image(spec) {
         Some((path, _)) => format!("\"$submitted/{path}\""),
         None if image.source.starts_with('/') => image.source.clone(),
         None => format!("\"$submitted/{}\"", image.source),
     };
     let image = spec.image.as_ref().map(image);
-    let image = image.map_or(String::new(), |image| format!("apptainer exec{nv}{binds} {image} "));
+    let image = image.map_or(String::new(), |image| apptainer(stage.gpus(spec), &binds, &image));
     let run = format!("{image}{}", command(spec, stage));
     if stage.runs != Runs::Jobs || spec.nodes * spec.tasks == 1 {
         return format!("\nsrun --kill-on-bad-exit=1 {run}\ncode=$?\n");

@@ -26,6 +26,7 @@ fn spec(site: Site) -> JobSpec {
             fetch: Fetch::Batch,
             shares: None,
             local: None,
+            with_token: false,
         }),
         inputs: vec![("train.py".to_owned(), 1000)],
         checkpoint: Some("ckpt".to_owned()),
@@ -34,6 +35,11 @@ fn spec(site: Site) -> JobSpec {
         stages: Stages::default(),
         cpus: 4,
         memory_bytes: Some(16 << 30),
+        retry_memory_bytes: None,
+        cpu_level: None,
+        lines: Vec::new(),
+        before: Vec::new(),
+        master_suffix: None,
         shm_bytes: 2 << 30,
         scratch_bytes: 1 << 30,
         gpus: 1,
@@ -49,6 +55,7 @@ fn spec(site: Site) -> JobSpec {
         stay: false,
         credentials: None,
         imports_gular: false,
+        not_in_image: Vec::new(),
         left_here: Vec::new(),
         binds: Vec::new(),
         input_urls: Vec::new(),
@@ -530,6 +537,24 @@ fn what_follows_the_jobs_asks_for_its_own_needs() {
 }
 
 #[test]
+fn what_the_jobs_will_lack_is_said() {
+    let said = |change: fn(&mut JobSpec)| {
+        let mut spec = spec(Site::Ospool);
+        change(&mut spec);
+        write(&spec).map(|folder| folder.notes.join("\n")).unwrap_or_default()
+    };
+    let token = |spec: &mut JobSpec| spec.data.iter_mut().for_each(|data| data.with_token = true);
+    assert!(said(token).contains("`--credentials SERVICE`"));
+    let with = said(|spec| {
+        spec.credentials = Some("igwn".to_owned());
+        spec.data.iter_mut().for_each(|data| data.with_token = true);
+    });
+    assert!(!with.contains("--credentials") && !said(|_| ()).contains("--credentials"));
+    let lacks = said(|spec| spec.not_in_image.push(("train.py".to_owned(), "timm".to_owned())));
+    assert!(lacks.contains("`train.py` imports `timm`, which is neither in the image nor sent"));
+}
+
+#[test]
 fn ranks_meet_on_the_first_node() {
     let ranks = JobSpec { nodes: 2, tasks: 4, ..spec(Site::Jsc) };
     let text = write(&ranks).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
@@ -559,6 +584,12 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(JobSpec { command: Vec::new(), ..base() }, "no command");
     check(JobSpec { data: None, ..base() }, "{data}");
     check(JobSpec { account: Some("a".to_owned()), ..base() }, "`--account` has no effect");
+    let account = |name: &str| JobSpec { account: Some(name.to_owned()), ..spec(Site::Slurm) };
+    for name in ["p x", "p#1", "", "a,", "-A\n"] {
+        check(account(name), "`--account` cannot be");
+    }
+    let partition = JobSpec { partition: Some("gpu,gpu-long".to_owned()), ..account("p_1.x") };
+    assert!(text_of(&partition, "pets.sbatch").contains("--partition=gpu,gpu-long\n"));
     check(JobSpec { inputs: Vec::new(), ..base() }, "the file `train.py` does not exist here");
     check(
         JobSpec { command: vec!["bin/tool".to_owned()], ..base() },
@@ -638,4 +669,90 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     let mut odd = sweep();
     odd.rows[0][0] = "$(rm)".to_owned();
     check(JobSpec { parameters: Some(odd), ..base() }, "parameter");
+}
+
+#[test]
+fn memory_cpu_and_more_lines_stand_in_the_submit_file() {
+    let line = |text: &str| JobLine { text: text.to_owned(), source: String::new() };
+    let mut spec = JobSpec {
+        retry_memory_bytes: Some(32 << 30),
+        cpu_level: Some(3),
+        lines: vec![line("accounting_group = lab"), line("+ProjectName = \"x\"")],
+        ..spec(Site::Chtc)
+    };
+    let text = |spec: &JobSpec| {
+        let folder = write(spec).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+        folder
+            .files
+            .iter()
+            .find(|file| file.name.starts_with("pets.s"))
+            .expect("it is there")
+            .text
+            .clone()
+    };
+    let sub = text(&spec);
+    for line in [
+        "retry_request_memory = 34 GB",
+        "requirements = (TARGET.Microarch >= \"x86_64-v3\")",
+        "accounting_group = lab",
+        "+ProjectName = \"x\"",
+    ] {
+        assert!(sub.lines().any(|l| l == line), "{line}\n{sub}");
+    }
+    assert_eq!(findings(&spec), [""; 0]);
+    let refused = |text: &str, what: &str| {
+        let spec = JobSpec { lines: vec![line(text)], ..spec.clone() };
+        let refusal = write(&spec).expect_err(text);
+        assert!(refusal.what.contains(what), "{}", refusal.what);
+    };
+    refused("request_CPUs = 3", "is set already");
+    refused("requirements = true", "is set already");
+    refused("queue 3", "is not one line");
+    refused("a = 1\nqueue", "is not one line");
+    refused("RequestCpus = 3", "is set already");
+    refused("a = 1 \\", "backslash");
+    for odd in ["if true", "include : x", "a @=end", "# a = 1", "a b", ""] {
+        refused(odd, "is not one line");
+    }
+    spec.retry_memory_bytes = Some(16 << 30);
+    assert!(write(&spec).is_err());
+    let spec =
+        JobSpec { lines: vec![line("--qos=normal")], image: None, ..self::spec(Site::Slurm) };
+    assert!(text(&spec).contains("\n#SBATCH --qos=normal\n"));
+    for wrong in [
+        "--time=1",
+        "--cpus-per-task 3",
+        "qos=normal",
+        "--",
+        "--qos=a --nice=1",
+        "-c 3",
+        "--cpus-per-t=3",
+        "--qos=a \\",
+        "--qos=a x",
+        "# a",
+        "--tmie=1",
+    ] {
+        assert!(write(&JobSpec { lines: vec![line(wrong)], ..spec.clone() }).is_err(), "{wrong}");
+    }
+    // A line of a site has its source above it.
+    let of_site =
+        |text: &str| JobLine { text: text.to_owned(), source: "a page, 2026-08".to_owned() };
+    let spec = JobSpec {
+        lines: vec![of_site("--threads-per-core=1")],
+        before: vec![of_site("export NCCL_SOCKET_IFNAME=ib0")],
+        master_suffix: Some(String::new()),
+        tasks: 2,
+        image: None,
+        ..self::spec(Site::Jsc)
+    };
+    let batch = text(&spec);
+    assert!(batch.contains("\n# a page, 2026-08\n#SBATCH --threads-per-core=1\n"), "{batch}");
+    assert!(batch.contains("\n# a page, 2026-08\nexport NCCL_SOCKET_IFNAME=ib0\n"), "{batch}");
+    assert!(batch.contains("| head -n 1)\n"), "{batch}");
+    for odd in ["a\nb", "echo 'a", "if true", "cat <<E", "fi", "a \\"] {
+        let odd = JobSpec { before: vec![of_site(odd)], ..spec.clone() };
+        assert!(write(&odd).is_err(), "{odd:?}");
+    }
+    let lines = ["if true; then", "echo a", "fi"].map(of_site).to_vec();
+    assert!(write(&JobSpec { before: lines, ..spec }).is_ok());
 }

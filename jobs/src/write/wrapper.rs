@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use super::{Fetch, JobSpec, JobStage, Runs, condor, dag, wheels};
 
+/// A program that saves and ends sooner is not started again before this time.
+const SHORTEST_SECONDS: f64 = 60.0;
+
 pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     let mut text = String::from(
         "#!/bin/bash\n# Started by HTCondor in the job's folder; after a checkpoint again in the same one, with all\n# that the run before left there.\nset -uo pipefail\n",
@@ -47,6 +50,7 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
     if spec.image.is_some() {
         text.push_str("export HOME=$PWD\n");
     }
+    text.extend(spec.before.iter().map(|line| line.written("")));
     let command = condor::command(spec, stage);
     text.push('\n');
     if stage.runs == Runs::Evaluate {
@@ -68,7 +72,13 @@ pub(super) fn script(spec: &JobSpec, stage: &JobStage<'_>) -> String {
              code=$?\n\
              # The signal ended `wait` while the program still saves.\n\
              if [ -n \"$told\" ]; then\n  wait \"$program\"\n  code=$?\nfi\n\
-             if [ \"$code\" -eq 143 ]; then\n  echo \"SIGTERM ended the program before it saved: it has to hear it, save and end with 85\" >&2\nfi\n"
+             # HTCondor starts the job again at once: a program that stops as soon as it starts, because the\n\
+             # job is about to end, would be started several times a second.\n\
+             if [ \"$code\" -eq 85 ] && [ -z \"$told\" ] && [ \"$SECONDS\" -lt {} ]; then\n  \
+             sleep $(({} - SECONDS)) &\n  program=$!\n  wait \"$program\"\nfi\n\
+             if [ \"$code\" -eq 143 ]; then\n  echo \"SIGTERM ended the program before it saved: it has to hear it, save and end with 85\" >&2\nfi\n",
+            stop.min(SHORTEST_SECONDS),
+            stop.min(SHORTEST_SECONDS),
         );
     } else {
         let _ = write!(text, "{command}\ncode=$?\n");

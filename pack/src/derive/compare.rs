@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gular_bundle::{Bundle, BundlePath, FieldIdx, Row, ShardIdx, Split};
 use gular_files::parallel;
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::facts::{PixelBudget, RunError, Sorted, Sorter, Spares, setting};
 use crate::packing::{PackOptions, Progress};
 use crate::plan::{Plan, Record, check_cancel, tiles};
-use crate::shards::{InputReader, Likeness, StoredSample, StoredValue};
+use crate::shards::{InputReader, Likeness, StoredSample, StoredValue, UnpackedScenes};
 use crate::source::Source;
 
 /// Numbers of the sides in records of the sort: a sample of the base, and an input of the source.
@@ -85,10 +85,11 @@ impl Comparison<'_> {
         let spares = Spares::new(0);
         let plan = &self.options.plan;
         let pixels = PixelBudget::new(plan.max_pixels, self.options.jobs);
+        let unpacked = Arc::new(UnpackedScenes::new(self.plan.folder()));
         // Each thread takes a reader and puts it back, since readers keep scenes open.
         let readers = Mutex::new(Vec::new());
         let mut look = |candidates: &mut Vec<Candidate>| {
-            self.look(candidates, &readers, (&spares, &pixels))?;
+            self.look(candidates, &readers, (&spares, &pixels, &unpacked))?;
             candidates.drain(..).try_for_each(|candidate| tally.add(candidate))
         };
         let (of_base, sorted) = self.sorted()?;
@@ -164,7 +165,7 @@ impl Comparison<'_> {
         &'r self,
         candidates: &[Candidate],
         readers: &Mutex<Vec<InputReader<'r>>>,
-        (spares, pixels): (&'r Spares, &'r PixelBudget),
+        (spares, pixels, unpacked): (&'r Spares, &'r PixelBudget, &Arc<UnpackedScenes>),
     ) -> Result<(), Error> {
         let plan = &self.options.plan;
         let may_be_empty = plan.tile.is_some_and(|tile| tile.min_valid > 0.0);
@@ -176,8 +177,8 @@ impl Comparison<'_> {
         parallel(&together, self.options.jobs, self.cancel, |candidates, stop| {
             let lock = || readers.lock().unwrap_or_else(PoisonError::into_inner);
             let reader = lock().pop();
-            let mut reader =
-                reader.unwrap_or_else(|| InputReader::new(self.plan, plan, spares, pixels));
+            let mut reader = reader
+                .unwrap_or_else(|| InputReader::new(self.plan, plan, spares, pixels, unpacked));
             for candidate in *candidates {
                 if stop.load(Ordering::Relaxed) {
                     break;

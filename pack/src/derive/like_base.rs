@@ -12,8 +12,8 @@ use crate::facts::{Pattern, setting};
 use crate::layout::{Labels, Layout, Table, TableOptions};
 use crate::packing::{PackOptions, fields};
 use crate::plan::{
-    Depths, FractionsBy, PayloadOptions, PayloadRecipe, Plan, PlanOptions, StoredDepth,
-    check_options, extended,
+    Depths, FractionsBy, FrameOptions, PayloadOptions, PayloadRecipe, Plan, PlanOptions,
+    StoredDepth, check_options, extended,
 };
 use crate::source::{Classes, Inputs};
 
@@ -124,6 +124,13 @@ fn same_recipe(manifest: &Manifest, plan: &mut PlanOptions) -> Result<(), Error>
             _ => StoredDepth::U8,
         };
         raw.depth.get_or_insert(of_base);
+    }
+    // If no size was asked for, that of the base is used.
+    if let Some(FrameOptions { size: size @ None, .. }) = &mut plan.frame {
+        let image = manifest.fields.iter().find(|field| field.is_image());
+        let grid = image.and_then(|field| field.axes.as_ref()?.grid(field.as_fixed()?.1));
+        let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        *size = grid.map(|grid| (side(grid.width), side(grid.height)));
     }
     // The recipe is that for JPEG. If none was decoded, the base names no decoder.
     let mut recipe = PayloadRecipe::new(plan, Depths::default(), &["image/jpeg".to_owned()])?;

@@ -24,7 +24,9 @@ use super::options::{DeriveOptions, Unlisted};
 use crate::error::Error;
 use crate::facts::{BadInput, setting};
 use crate::layout::{Labels, LayoutError, TableOptions, Unlabelled, Unpacked};
-use crate::packing::{PackOptions, PackReport, Progress, make_plan, open_source, pack, with_known};
+use crate::packing::{
+    PackOptions, PackReport, Progress, borne_out, make_plan, open_source, pack, with_known,
+};
 use crate::shards::{SKIPPED_NAME, ShardError, finished_bundle};
 use crate::source::LabelColumn;
 
@@ -65,6 +67,19 @@ const OPEN_FILES: usize = 64;
 /// [`Error::UnlikeBase`] and [`Error::UnlikeField`] where values that stay would be unlike those
 /// that are packed. The same call resumes an interrupted one.
 pub fn pack_onto(
+    base: &Path,
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<BaseReport, Error> {
+    borne_out(source, options, progress, cancel, &mut |options| {
+        onto(base, source, out, options, progress, cancel)
+    })
+}
+
+fn onto(
     base: &Path,
     source: &Path,
     out: &Path,

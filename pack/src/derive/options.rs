@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use gular_bundle::Split;
+use serde::Deserialize;
 
 use crate::layout::TableOptions;
 
@@ -48,13 +49,15 @@ pub enum Limit {
 }
 
 /// What happens to samples that a table of labels does not list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unlisted {
     /// They keep their label. A sample without one ends the run.
     Keep,
     /// They are left out.
     Skip,
     /// They end the run.
+    #[serde(skip)]
     Fail,
 }
 

@@ -103,7 +103,7 @@ impl NewLabels {
         taken: &mut Taken,
         options: &DeriveOptions,
     ) -> Result<Relabelled, Error> {
-        let mut join = Join::new(&options.temp_dir, options.memory_bytes);
+        let mut join = Join::new(&options.temp_dir, options.memory_bytes, None);
         for (number, (line, bits)) in lines.iter().zip(taken.iter()).enumerate() {
             let index = bases.index(*line)?;
             for row in bits.rows() {

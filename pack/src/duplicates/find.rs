@@ -27,11 +27,13 @@ pub struct DuplicateOptions {
     pub memory_bytes: usize,
     /// A file for all of them, as CSV; an earlier one is replaced.
     pub list: Option<PathBuf>,
+    /// The most groups of a kind that are named: in several splits, and in one.
+    pub named: usize,
 }
 
 impl Default for DuplicateOptions {
     fn default() -> Self {
-        Self { memory_bytes: 256 << 20, list: None }
+        Self { memory_bytes: 256 << 20, list: None, named: MOST_NAMED }
     }
 }
 
@@ -64,7 +66,7 @@ pub fn find_duplicates(
         if other.is_some() && !in_both {
             return Ok(());
         }
-        found.add(group(&both, entries, list.as_mut())?);
+        found.add(group(&both, entries, list.as_mut())?, options.named);
         Ok(())
     })?;
     if let Some(list) = list {
@@ -119,16 +121,17 @@ impl Among<'_> {
 
     /// Returns where a sample is, and what its index says about it.
     fn at(&self, place: Place) -> Result<At, Error> {
-        let SampleId { shard, row } = place.sample();
-        let split = shard.of(&self.bundle.manifest().shards).map(|s| s.split);
-        let shard = self.bundle.shard(shard)?;
-        Ok(At { shard, row, split: split.unwrap_or(Split::Train) })
+        let SampleId { shard: number, row } = place.sample();
+        let split = number.of(&self.bundle.manifest().shards).map(|s| s.split);
+        let shard = self.bundle.shard(number)?;
+        Ok(At { shard, number, row, split: split.unwrap_or(Split::Train) })
     }
 }
 
 /// A sample, with what its index says about it.
 struct At {
     shard: Arc<Shard>,
+    number: ShardIdx,
     row: Row,
     split: Split,
 }
@@ -141,7 +144,8 @@ impl At {
 
     fn sample(&self, bundle: usize, label: Option<i32>) -> Result<DuplicateSample, Error> {
         let key = self.shard.key(self.row)?.ok_or_else(|| self.gone())?;
-        Ok(DuplicateSample { bundle, split: self.split, key, label })
+        let place = SampleId { shard: self.number, row: self.row };
+        Ok(DuplicateSample { bundle, split: self.split, key, label, place })
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Digest, Split};
+use gular_bundle::{Digest, SampleId, Split};
 use serde::Serialize;
 
-/// Most groups of a kind that are named, and most samples of each.
+/// Most groups of a kind that are named unless more are wanted, and most samples of each.
 pub(super) const MOST_NAMED: usize = 5;
 
 /// Images that several samples have in common.
@@ -33,9 +33,9 @@ impl Duplicates {
         self.across.values().sum()
     }
 
-    /// Counts a group, and keeps it if it is among the first of its kind. Groups come in the
-    /// order of their digests.
-    pub(super) fn add(&mut self, group: DuplicateGroup) {
+    /// Counts a group, and keeps it if it is among the first `named` of its kind. Groups come in
+    /// the order of their digests.
+    pub(super) fn add(&mut self, group: DuplicateGroup, named: usize) {
         self.pictures += 1;
         self.samples += group.n;
         self.labelled_differently += u64::from(group.labels_differ);
@@ -45,7 +45,7 @@ impl Duplicates {
             *self.across.entry(names.join(" and ")).or_default() += 1;
         }
         let of_kind = |g: &&DuplicateGroup| (g.splits.len() > 1) == leaks;
-        if self.named.iter().filter(of_kind).count() < MOST_NAMED {
+        if self.named.iter().filter(of_kind).count() < named {
             let at = if leaks {
                 self.named.partition_point(|g| g.splits.len() > 1)
             } else {
@@ -83,4 +83,7 @@ pub struct DuplicateSample {
     /// The sample's label, if there are labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<i32>,
+    /// Where it is in its bundle.
+    #[serde(skip)]
+    pub place: SampleId,
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::io::Read as _;
 
 use gular_bundle::{Axes, Dtype, Npy};
-use gular_codec::Limits;
 use gular_codec::jpeg2000::{Jpeg2000, is_jpeg_2000};
 use gular_codec::tiff::{Chunks, Geo, Number, Pages, Tiff};
+use gular_codec::{DecodeOptions, Decoder, Format, Limits, bit_depth, holds_values, read_header};
 use rawzip::CompressionMethod;
 
 use crate::facts::{Fault, MOST_BYTES, check_bytes, stem_and_extension};
@@ -119,6 +119,12 @@ pub(crate) fn dtype_of(number: Number) -> Dtype {
     }
 }
 
+/// The type of number that a TIFF has for a type of the bundle.
+pub(crate) fn number_of(dtype: Dtype) -> Option<Number> {
+    use Number::{F16, F32, F64, I8, I16, I32, I64, U8, U16, U32};
+    [U8, I8, U16, I16, U32, I32, I64, F16, F32, F64].into_iter().find(|n| dtype_of(*n) == dtype)
+}
+
 /// The contents of an array file.
 pub(crate) struct ArrayValues {
     /// The numbers, little-endian, the last axis fastest.
@@ -149,6 +155,10 @@ pub(crate) fn values(
         check_bytes(bytes.unwrap_or(u64::MAX))?;
         let values = jp2.decode(file)?;
         return Ok(ArrayValues { values, geo: Some(jp2.geo), valid: None });
+    }
+    if is_png(file) {
+        let values = png(file, dtype, shape, limits)?;
+        return Ok(ArrayValues { values, geo: Some(Geo::default()), valid: None });
     }
     if !is_tiff_file(file) {
         let values = npy(&unpacked(file)?, dtype, shape)?;
@@ -193,6 +203,62 @@ pub(crate) fn geo(file: &[u8], limits: &Limits, pages: Pages) -> Result<Option<G
     Ok(tiff.map(|tiff| tiff.geo))
 }
 
+/// Type and shape of an array, of which only the header is read; `None` for other files.
+pub(crate) fn kind(
+    file: &[u8],
+    limits: &Limits,
+    pages: Pages,
+) -> Result<Option<(Dtype, Vec<u64>)>, Fault> {
+    if is_tiff_file(file) {
+        let tiff = Tiff::read_pages(file, limits, pages)?;
+        let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
+        return Ok(Some((dtype_of(tiff.number), shape)));
+    }
+    if is_jpeg_2000(file) {
+        let jp2 = Jpeg2000::read(file, limits)?;
+        let shape = vec![jp2.height.into(), jp2.width.into(), jp2.bands.into()];
+        return Ok(Some((dtype_of(jp2.number), shape)));
+    }
+    if is_png(file) {
+        return png_kind(file, limits).map(Some);
+    }
+    Ok(header(&unpacked(file)?)?.map(|npy| (npy.dtype, npy.shape)))
+}
+
+fn is_png(file: &[u8]) -> bool {
+    Format::sniff(file) == Some(Format::Png)
+}
+
+/// Type and shape of a PNG, of which the beginning is enough: one band of grey or of a palette's
+/// numbers, or three of colours.
+pub(crate) fn png_kind(file: &[u8], limits: &Limits) -> Result<(Dtype, Vec<u64>), Fault> {
+    let header = read_header(file, limits)?;
+    let (width, height) = header.upright_size();
+    let (has_values, is_wide) = (holds_values(file), bit_depth(file) == Some(16));
+    if !has_values && (is_wide || header.channels != 3) {
+        let reason = "it is a PNG with alpha, or in colours of 16 bits".to_owned();
+        let hint = "convert it: `gdal_translate IN.png OUT.tif`";
+        return Err(Fault::new(reason, Some(hint)));
+    }
+    let dtype = if is_wide { Dtype::U16 } else { Dtype::U8 };
+    Ok((dtype, vec![height.into(), width.into(), if has_values { 1 } else { 3 }]))
+}
+
+fn png(file: &[u8], dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<Vec<u8>, Fault> {
+    let (of, found) = png_kind(file, limits)?;
+    let same = shape == found.as_slice() || (found[2] == 1 && shape == &found[..2]);
+    if !same || of != dtype {
+        return Err(other_array(of, &found, dtype, shape));
+    }
+    let mut decoder = Decoder::new(DecodeOptions { limits: *limits, ..Default::default() });
+    if found[2] == 3 {
+        return Ok(decoder.decode(file)?.into_data());
+    }
+    let values = decoder.decode_values(file)?.1.into_iter();
+    let bytes = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    Ok(values.flat_map(|value| value.to_le_bytes().into_iter().take(bytes)).collect())
+}
+
 /// Columns, rows and bands of a file, if it is a TIFF.
 pub(crate) fn size(
     file: &[u8],
@@ -210,29 +276,22 @@ pub(crate) fn mask(
     limits: &Limits,
     pages: Pages,
 ) -> Result<Option<Mask>, Fault> {
-    let size = if is_tiff_file(file) {
-        let tiff = Tiff::read_pages(file, limits, pages)?;
-        (tiff.width, tiff.height)
-    } else if is_jpeg_2000(file) {
-        let jp2 = Jpeg2000::read(file, limits)?;
-        (jp2.width, jp2.height)
-    } else if let Some(npy) = header(file)? {
-        let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
-        side(1).zip(side(0)).unwrap_or_default()
-    } else {
-        return Ok(None);
-    };
-    let shape = [u64::from(size.1), u64::from(size.0)];
-    Ok(Some((size, values(file, dtype, &shape, limits, pages)?.values)))
+    let found = if is_png(file) { None } else { kind(file, limits, pages)? };
+    let Some((_, found)) = found else { return Ok(None) };
+    let side = |at: usize| found.get(at).and_then(|n| u32::try_from(*n).ok());
+    let size = side(1).zip(side(0)).unwrap_or_default();
+    let grid = found.get(..2).unwrap_or(&found);
+    Ok(Some((size, values(file, dtype, grid, limits, pages)?.values)))
 }
 
-fn is_tiff_file(file: &[u8]) -> bool {
+/// Whether a file begins as TIFF does.
+pub(crate) fn is_tiff_file(file: &[u8]) -> bool {
     matches!(file, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..])
 }
 
 fn other_array(found: Dtype, found_shape: &[u64], dtype: Dtype, shape: &[u64]) -> Fault {
     let reason = format!(
-        "it is {found:?} of shape {found_shape:?}, and the arrays of this bundle are {dtype:?} of shape {shape:?}"
+        "it is {found} of shape {found_shape:?}, and the arrays of this bundle are {dtype} of shape {shape:?}"
     );
     Fault::new(reason, None)
 }

@@ -50,6 +50,8 @@ pub enum Remedy {
     Resample,
     /// It would be accepted as a mask if the classes of its colours were given.
     NameColours,
+    /// Write masks that are JPEG, which changes their values, in another format.
+    WriteMasks,
     /// It would be accepted if the numbers of the classes of polygons were given.
     NameClasses,
     /// Leaving the names of bands out of account would accept it.
@@ -57,7 +59,7 @@ pub enum Remedy {
 }
 
 /// What is wrong with an input, and what can be done about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) reason: String,
     pub(crate) hint: Option<&'static str>,

@@ -19,18 +19,49 @@ pub struct WayToRead {
     pub images: Vec<String>,
     /// Whether images that no pattern matches are left out.
     pub leaves_out: bool,
+    /// What proves this way, where the names and sizes of files do.
+    pub proof: Option<String>,
+    /// A folder, and the one that it repeats if all of its files have the same bytes.
+    pub copies: Option<(String, String)>,
+    /// Further tables, which may be about the images, too.
+    pub besides: Vec<String>,
+    /// Whether it is taken where the files bear no other way out.
+    pub otherwise: bool,
+    /// A command that first writes files that the options name.
+    pub convert: Option<PythonCommand>,
+    /// Whether the files are to be read as arrays.
+    pub as_arrays: bool,
+    /// Whether it is only for the user to choose, whatever the files are.
+    pub asks: bool,
     /// Whether coarser bands are brought to the pixels of the finest.
     pub resamples: bool,
     /// The tables of labels that are to be given; none if they are not known.
     pub tables: Option<Vec<String>>,
+    /// The part of paths that splits by fractions keep together.
+    pub group: Option<String>,
     /// Lists that are to be given, each with the pattern of its lines.
     pub lists: Vec<String>,
+    /// The column of file names that is to be given.
+    pub key_column: Option<String>,
     /// The column of labels that is to be given.
     pub label_column: Option<String>,
+    /// What divides several classes in one cell.
+    pub label_separator: Option<String>,
     /// The column of splits that is to be given.
     pub split_column: Option<String>,
+    /// The table of the colours of masks.
+    pub colours: Option<String>,
     /// Fields of files: their names, and the patterns of their files.
     pub files: Vec<(String, String)>,
+}
+
+/// A command that runs Python. What comes from a dataset is an argument, and never in the program's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PythonCommand {
+    /// The program.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
 }
 
 impl WayToRead {

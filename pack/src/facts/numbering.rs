@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::facts::{RunError, setting};
+use crate::facts::{RunError, composed, setting};
 
 /// Most class names; columns with more different values are not classes.
 pub(crate) const MOST_CLASSES: usize = 1 << 20;
@@ -39,7 +39,27 @@ pub(crate) struct Numbering {
     /// Class names in the order of their numbers; none where integers are numbers by themselves.
     pub(crate) classes: Vec<String>,
     /// The class number of each word.
-    pub(crate) numbers: HashMap<String, i64>,
+    pub(crate) numbers: ClassNumbers,
+}
+
+/// The number of each class, whose name may be in either form of Unicode.
+#[derive(Debug, Default)]
+pub(crate) struct ClassNumbers(HashMap<String, i64>);
+
+impl ClassNumbers {
+    pub(crate) fn new(classes: &[String]) -> Self {
+        let mut numbers = HashMap::new();
+        for (class, number) in classes.iter().zip(0..) {
+            numbers.entry(composed(class).into_owned()).or_insert(number);
+        }
+        // A list may have both forms, each as a class of its own.
+        numbers.extend(classes.iter().cloned().zip(0..));
+        Self(numbers)
+    }
+
+    pub(crate) fn get(&self, class: &str) -> Option<i64> {
+        self.0.get(class).or_else(|| self.0.get(&*composed(class))).copied()
+    }
 }
 
 impl Numbering {
@@ -57,18 +77,20 @@ impl Numbering {
             let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
             setting(&["label_column"], text)
         };
-        let mut numbers = HashMap::new();
+        let words: BTreeSet<String> =
+            words.into_iter().map(|word| composed(&word).into_owned()).collect();
+        let mut places = None;
         let classes = match (given, most) {
             // Numbers are names where the list has them all, else places in the list.
             (Some(given), most) => {
-                let known: BTreeSet<&String> = given.iter().collect();
-                let names = words.iter().all(|word| word == "-1" || known.contains(word));
+                let known = ClassNumbers::new(&given);
+                let names = words.iter().all(|word| word == "-1" || known.get(word).is_some());
                 if let Some(most) = most.filter(|_| !names) {
                     if most >= given.len() as i64 {
                         let (path, class) = (path.to_owned(), most.to_string());
                         return Err(RunError::unknown_class(path, class, given.len()));
                     }
-                    numbers = (0..given.len() as i64).map(|n| (n.to_string(), n)).collect();
+                    places = Some((0..given.len()).map(|n| n.to_string()).collect::<Vec<_>>());
                 }
                 given
             }
@@ -81,9 +103,29 @@ impl Numbering {
             (None, None) if words.len() > MOST_CLASSES => return Err(too_many()),
             (None, None) => words.into_iter().collect(),
         };
-        if numbers.is_empty() {
-            numbers = classes.iter().cloned().zip(0..).collect();
-        }
+        let numbers = ClassNumbers::new(places.as_ref().unwrap_or(&classes));
         Ok(Self { classes, numbers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_an_accent_are_one_class() {
+        let (one, two) = ("caf\u{e9}".to_owned(), "cafe\u{301}".to_owned());
+        let number = |words: &[&String], given: Option<&String>| {
+            let words = Words { words: words.iter().copied().cloned().collect(), most: None };
+            let given = given.map(|class| vec![class.clone()]);
+            Numbering::new(words, given, true, "kind", "t.csv").unwrap()
+        };
+        assert_eq!(number(&[&one, &two], None).classes, std::slice::from_ref(&one));
+        for given in [&one, &two] {
+            let found = number(&[&one, &two], Some(given));
+            assert_eq!((found.numbers.get(&one), found.numbers.get(&two)), (Some(0), Some(0)));
+        }
+        let both = ClassNumbers::new(&[two.clone(), one.clone()]);
+        assert_eq!((both.get(&one), both.get(&two)), (Some(1), Some(0)));
     }
 }

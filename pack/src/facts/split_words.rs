@@ -15,10 +15,14 @@ const fn word(word: &'static str, split: Split) -> SplitWord {
 }
 
 /// All words, in lower case. Source: `SPLIT_KEYWORDS` in `datasets/data_files.py` of Hugging Face's
-/// `datasets`; `train`, `val` and `test` are also the folders of torchvision's datasets.
-const WORDS: [SplitWord; 10] = [
+/// `datasets`; `train`, `val` and `test` are also the folders of torchvision's datasets; `trainval` is
+/// what Pascal VOC and Oxford-IIIT Pet call all images that are not for testing, and `train_val` what
+/// NIH ChestX-ray14 and SUIM do.
+const WORDS: [SplitWord; 12] = [
     word("train", Split::Train),
     word("training", Split::Train),
+    word("trainval", Split::Train),
+    word("train_val", Split::Train),
     word("val", Split::Val),
     word("valid", Split::Val),
     word("validation", Split::Val),
@@ -50,10 +54,29 @@ pub fn split_of(name: &str) -> Option<Split> {
 
 /// The split that `name` contains a word for, apart from everything else: `test1`, `my-train`.
 pub(crate) fn split_within(name: &str) -> Option<Split> {
+    let name = joined(name);
     let parts = name.split(|c| BETWEEN.contains(c));
     let mut found = parts.filter_map(split_of);
     let first = found.next()?;
     found.all(|other| other == first).then_some(first)
+}
+
+/// The name in lower case, with `train_val` in one word, but not `train_valid`.
+fn joined(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let (mut joined, mut rest) = (String::new(), lower.as_str());
+    while let Some((before, after)) = rest.split_once("train") {
+        let both = ["_val", "-val"].iter().find_map(|val| after.strip_prefix(val));
+        let both = both.filter(|after| !after.starts_with(char::is_alphabetic));
+        joined = joined + before + if both.is_some() { "trainval" } else { "train" };
+        rest = both.unwrap_or(after);
+    }
+    joined + rest
+}
+
+/// Whether `name` is one of all images that are not for testing, such as `trainval`.
+pub(crate) fn is_of_both(name: &str) -> bool {
+    joined(name).split(|c| BETWEEN.contains(c)).any(|part| part == "trainval")
 }
 
 /// The split that `name` looks like, although it is not clear: `trainset`, `val_images2`,
@@ -91,7 +114,8 @@ pub(crate) fn splits_among<'a>(
         // `rps-test-set` is `rps` for tests.
         if let Some(split) = split_within(name) {
             let is_rest = |part: &&str| split_of(part).is_none() && !ADDED.contains(part);
-            let parts = lower.split(|c| BETWEEN.contains(c)).filter(is_rest);
+            let joined = joined(name);
+            let parts = joined.split(|c| BETWEEN.contains(c)).filter(is_rest);
             return Some((split, parts.collect::<Vec<_>>().join(" ").trim().to_owned()));
         }
         WORDS.iter().rev().find_map(|SplitWord { word, split }| {
@@ -149,6 +173,10 @@ mod tests {
             ("imgval", None, Some(Split::Val)),
             ("Hold-out_set", None, Some(Split::Test)),
             ("train_test", None, None),
+            ("train_val_list", Some(Split::Train), Some(Split::Train)),
+            ("TrainVal", Some(Split::Train), Some(Split::Train)),
+            ("train_valid", None, None),
+            ("train-val2-train_val", Some(Split::Train), Some(Split::Train)),
             ("trainer", None, None),
             ("cat", None, None),
         ] {

@@ -1,4 +1,14 @@
-//! Words of messages that several errors have.
+//! Words of messages that several errors have, and what is looked at in those of the user.
+
+use std::borrow::Cow;
+
+use unicode_normalization::{UnicodeNormalization as _, is_nfc};
+
+/// A name with each accent and its letter in one character, the form of Unicode that is called NFC:
+/// macOS writes names of files in the other form, and both look the same.
+pub(crate) fn composed(name: &str) -> Cow<'_, str> {
+    if is_nfc(name) { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
+}
 
 /// Words for a number of things: `1 row matches`, `2 rows match`.
 pub(crate) fn counted(n: u64, one: &str, more: &str) -> String {
@@ -17,6 +27,13 @@ pub(crate) fn some(names: &[String], n: u64) -> String {
     let more = n.saturating_sub(names.len() as u64);
     let end = if more > 0 { format!(" and {more} more") } else { String::new() };
     named.join(", ") + &end
+}
+
+/// Whether a text has more words than the name of a class has, most of which are not numbers.
+pub(crate) fn is_sentence(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_number = |word: &&&str| word.parse::<f64>().is_ok();
+    words.len() > 3 && words.iter().filter(is_number).count() * 2 < words.len()
 }
 
 /// Most names in a sentence.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::natural::natural;
-use crate::facts::{Doubt, WayToRead, counted, named, split_of};
+use crate::facts::{Doubt, WayToRead, counted, named, split_of, stem_and_extension};
 
 /// Names of bands, in lower case, beside `B` and a number. Source: the products of Sentinel-1 and of
 /// Landsat, and 38-Cloud.
@@ -31,6 +31,8 @@ pub(crate) struct BandFiles {
     /// The first samples, by a hash of their names, and the number of files that these have.
     samples: HashSet<[u8; 16]>,
     of_samples: u64,
+    /// Whether files are in folders that do not name their samples, and may be of classes.
+    is_apart: bool,
     /// Whether each file is in a folder whose name is a split.
     in_splits: bool,
 }
@@ -41,6 +43,16 @@ impl BandFiles {
         let is_split = path.split_once('/').is_some_and(|(top, _)| split_of(top).is_some());
         self.in_splits = is_split && (self.files == 0 || self.in_splits);
         self.files += 1;
+        let mut folders = path.rsplit('/').skip(1).filter(|name| split_of(name).is_none());
+        let name = path.rsplit('/').next().unwrap_or(path);
+        // As in `p1/p1_B02.tif` and `p1/B02.tif`.
+        let is_own = |folder: &str| {
+            let behind = name.strip_prefix(folder);
+            behind.is_some_and(|rest| rest.starts_with(['_', '-', '.']))
+                || is_band(stem_and_extension(name).0)
+        };
+        self.is_apart |= folders.next().is_some_and(|folder| !is_own(folder));
+        self.is_apart |= folders.next().is_some();
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
         let (stem, resolution) = match stem.rsplit_once('_') {
             Some((stem, metres)) if is_resolution(metres) => (stem, format!("_{metres}")),
@@ -93,10 +105,10 @@ impl BandFiles {
         let text = format!("{names} in that of a band: {}", named(self.bands.iter()));
         let split = if self.in_splits { "{split}/" } else { "" };
         // Other files of the sample would be bands, too.
-        let named = n < self.files || self.bands.iter().any(|band| band.contains('_'));
+        let chosen = n < self.files || self.bands.iter().any(|band| band.contains('_'));
         let mut bands: Vec<&str> = self.bands.iter().map(String::as_str).collect();
         bands.sort_by_key(|band| natural(band));
-        let form = match named {
+        let form = match chosen {
             true => form.replace("{band}", &format!("{{band:{}}}", bands.join("|"))),
             false => form.to_owned(),
         };
@@ -112,8 +124,22 @@ impl BandFiles {
             true => "if the bands of the finest resolution are one sample",
             false => "if all bands together are one sample",
         };
+        let whole = self.samples.len() as u64 * self.bands.len() as u64;
+        let is_whole = !self.is_apart
+            && n == self.files
+            && self.of_samples == n
+            && n == whole
+            && !several
+            && !chosen;
+        let proof = is_whole.then(|| {
+            let bands = named(bands.iter().copied());
+            format!(
+                "files of {bands} are read as bands of one sample, as each sample has one of each"
+            )
+        });
         let ways = vec![
             WayToRead {
+                proof,
                 leaves_out: (several && self.is_twice) || n < self.files,
                 resamples,
                 ..WayToRead::new(when, &[&format!("{split}{form}{resolution}.{{ext}}")])

@@ -66,6 +66,32 @@ pub enum LayoutError {
         /// What should have been a split.
         word: String,
     },
+    /// A value of a column of splits that is not one.
+    #[error(
+        "`{word}` in column `{column}` of `{path}` line {line} is not a split; expected `train`, `val` or `test`"
+    )]
+    NoSplit {
+        /// The table.
+        path: String,
+        /// Its line.
+        line: u64,
+        /// What should have been a split.
+        word: String,
+        /// The column.
+        column: String,
+        /// The column with the splits that its values may stand for.
+        meant: String,
+    },
+    /// A file of annotations in a format that is not read.
+    #[error("`{path}` is in the format of {name}, which is not read")]
+    UnreadFormat {
+        /// The file.
+        path: String,
+        /// The program or dataset.
+        name: &'static str,
+        /// How to convert it.
+        convert: &'static str,
+    },
     /// A name that no field may have.
     #[error("the pattern `{pattern}` names a part `{name}`, which cannot be the name of a field")]
     NoField {
@@ -138,11 +164,11 @@ pub enum LayoutError {
         /// The images that were left out, where that was all of them.
         left_out: Vec<BadInput>,
     },
-    /// There are many more arrays than pictures, which may be their previews.
+    /// There are many arrays beside pictures, which may be their previews or masks.
     #[error(
         "`{path}` has {pictures} pictures beside {arrays} TIFF, NumPy or JPEG 2000 files, which would be left out"
     )]
-    MostlyArrays {
+    ManyArrays {
         /// The folder or archive.
         path: String,
         /// The number of arrays.

@@ -5,16 +5,17 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use gular_bundle::Split;
 
-use crate::facts::split_within;
+use super::companions::{Examples, before};
+use crate::facts::{literal, split_within};
 
 /// Most folders inside the first ones that are counted by name.
 const MOST_FOLDERS: usize = 1 << 20;
 /// Names of files that are kept: they tell whether classes are in the names.
 const MOST_NAMES: usize = 200;
 /// Ends of the names of masks beside their images. Source: BUSI and Carvana; ISIC 2018; BraTS; the
-/// Cityscapes Scripts; GlaS.
-pub(super) const MARKS: [&str; 8] =
-    ["_mask", "-mask", "_segmentation", "_seg", "_gt", "_label", "_labels", "_anno"];
+/// Cityscapes Scripts; GlaS; Cellpose; KolektorSDD2 (`_GT`).
+pub(super) const MARKS: [&str; 9] =
+    ["_mask", "-mask", "_segmentation", "_seg", "_gt", "_label", "_labels", "_anno", "_masks"];
 
 /// How many images each folder has.
 #[derive(Debug, Default)]
@@ -29,6 +30,7 @@ pub(crate) struct Folders {
     pub(super) bare: bool,
     /// Some names of files.
     pub(super) names: Vec<String>,
+    pub(super) examples: Examples,
     n_inner: usize,
 }
 
@@ -73,6 +75,23 @@ impl FileNames {
     }
 }
 
+/// The paths and sizes of all images in a folder, as far as they are compared with those in another
+/// one.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Content {
+    n: u64,
+    sum: u64,
+}
+
+impl Content {
+    fn add(&mut self, path: &str, bytes: u64) {
+        let mut hasher = DefaultHasher::new();
+        (path, bytes).hash(&mut hasher);
+        self.n += 1;
+        self.sum = self.sum.wrapping_add(hasher.finish());
+    }
+}
+
 /// A folder in one of the first ones.
 #[derive(Debug, Default)]
 pub(super) struct InnerFolder {
@@ -80,6 +99,7 @@ pub(super) struct InnerFolder {
     pub(super) direct: bool,
     pub(super) deeper: bool,
     pub(super) files: FileNames,
+    pub(super) content: Content,
 }
 
 /// One of the first folders.
@@ -92,6 +112,7 @@ pub(super) struct Folder {
     pub(super) below: u64,
     pub(super) inner: BTreeMap<String, InnerFolder>,
     pub(super) files: FileNames,
+    pub(super) content: Content,
 }
 
 /// How many files have names of masks.
@@ -105,7 +126,7 @@ impl Marks {
     pub(crate) fn add(&mut self, path: &str) {
         self.files += 1;
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-        let marked = MARKS.iter().position(|mark| stem.ends_with(mark));
+        let marked = MARKS.iter().position(|mark| before(stem, mark).is_some());
         if let Some(n) = marked.and_then(|at| self.marked.get_mut(at)) {
             *n += 1;
         }
@@ -124,14 +145,34 @@ impl Folders {
         self.top.keys().any(|name| split_within(name) == Some(Split::Test))
     }
 
+    /// The patterns of the images in all of the first folders but those of test splits.
+    pub(crate) fn of_training(&self) -> Vec<String> {
+        let others = self.top.keys().filter(|name| split_within(name) != Some(Split::Test));
+        let of = |name: &String| {
+            let below = format!("{}{}/{{key}}.{{ext}}", literal(&self.prefix), literal(name));
+            match split_within(name) {
+                Some(split) => format!("{{split={split}}}{below}"),
+                None => below,
+            }
+        };
+        others.map(of).collect()
+    }
+
     pub(crate) fn new(prefix: String) -> Self {
         Self { prefix, ..Self::default() }
     }
 
-    /// Counts an image.
-    pub(crate) fn add(&mut self, path: &str) {
+    /// Takes the name of a file that is not packed as the others are, and may be a mask or an image of
+    /// theirs.
+    pub(crate) fn add_other(&mut self, path: &str) {
+        self.examples.add(path.strip_prefix(&self.prefix).unwrap_or(path));
+    }
+
+    /// Counts an image of so many bytes.
+    pub(crate) fn add(&mut self, path: &str, bytes: u64) {
         let path = path.strip_prefix(&self.prefix).unwrap_or(path);
         let name = path.rsplit('/').next().unwrap_or(path);
+        self.examples.add(path);
         self.bare |= !name.contains('.');
         if self.names.len() < MOST_NAMES {
             self.names.push(name.to_owned());
@@ -151,6 +192,7 @@ impl Folders {
         }
         let Some(folder) = self.top.get_mut(top) else { return };
         folder.files.add(rest, top);
+        folder.content.add(rest, bytes);
         let Some((inner, rest)) = rest.split_once('/') else {
             folder.direct += 1;
             least(&mut folder.first);
@@ -166,6 +208,7 @@ impl Folders {
             known.deeper |= deeper;
             known.direct |= !deeper;
             known.files.add(rest, inner);
+            known.content.add(rest, bytes);
         }
     }
 }

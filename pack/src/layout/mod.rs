@@ -6,38 +6,45 @@
 //!                              └ doubt: refused or told, with each way to read it
 //! ```
 
+mod around;
 mod band_files;
 mod beside;
 mod cards;
+mod class_names;
+mod companions;
 mod error;
 mod folders;
 mod labels;
-mod names_of_masks;
 mod natural;
+mod not_read;
 mod options;
 mod parts;
 mod path_meaning;
 mod recognise;
+mod same_names;
 mod scan;
+mod split_lists;
 mod tables_beside;
 
+pub(crate) use around::one_folder;
 pub(crate) use band_files::BandFiles;
 pub(crate) use beside::{Found, Stems};
 pub use cards::{Card, Unread, datasets, parse_datasets};
+pub(crate) use class_names::alike;
 pub use error::LayoutError;
 pub(crate) use folders::{Folders, Marks};
 pub(crate) use labels::{
-    BOXES, Cell, IN_PIXELS, Join, Joined, Said, Table, Tables, Unpacked, are_outside,
-    boxes_of_size, hot_classes, stored,
+    BOXES, Cell, IN_PIXELS, Join, Joined, KEY_COLUMN, Said, Table, Tables, Unpacked, are_outside,
+    boxes_of_size, hot_classes, key_by_values, other_key, stored,
 };
-pub use labels::{FieldColumns, JoinedTables, StoredSplit, TableColumns, TableOptions};
-pub(crate) use names_of_masks::pairs_in_one_folder;
+pub use labels::{FieldColumns, JoinedTables, TableColumns, TableOptions};
 pub(crate) use natural::natural;
 pub(crate) use options::LayoutOptions;
 pub use options::{Labels, Unlabelled};
 pub(crate) use parts::{in_a_table, masks_among};
 pub use path_meaning::Layout;
 pub(crate) use path_meaning::Placed;
-pub(crate) use recognise::{alike, recognise};
-pub(crate) use scan::{Scan, one_folder, scan, unpacked};
+pub(crate) use recognise::{Recognised, recognise};
+pub(crate) use scan::{Scan, scan, unpacked};
+pub(crate) use split_lists::SplitLists;
 pub(crate) use tables_beside::TablesBeside;

@@ -19,6 +19,7 @@ pub(crate) struct LayoutOptions<'a> {
 
 /// The source of labels.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a plan has one of them")]
 pub enum Labels {
     /// The part `label` of paths.
     Path,

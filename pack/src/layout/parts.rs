@@ -6,9 +6,8 @@ use gular_bundle::FieldName;
 
 use super::band_files::is_band;
 use super::folders::{FileNames, Folder, Folders, Marks};
-use super::names_of_masks::added;
 use super::recognise::{CLASSES, KEY, of_splits};
-use crate::facts::{Doubt, WayToRead, counted, literal, named, split_of};
+use crate::facts::{Doubt, WayToRead, counted, is_source, literal, named, split_of};
 
 /// Names of folders that hold the images of samples, and no class, in lower case. Source: the
 /// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports, Hugging Face's imagefolder,
@@ -30,7 +29,7 @@ const IMAGES: [&str; 14] = [
     "imagests",
 ];
 /// Those that hold another part of each sample. Source: the same, LoveDA, and CamVid of SegNet.
-const OTHER_PARTS: [&str; 20] = [
+const OTHER_PARTS: [&str; 21] = [
     "masks",
     "mask",
     "labels",
@@ -48,15 +47,20 @@ const OTHER_PARTS: [&str; 20] = [
     "gt",
     "groundtruth",
     "ground_truth",
+    "ground truth",
     "gtfine",
     "targets",
     "labelstr",
 ];
 
+/// Those that hold numbers for each pixel, and no classes. Source: Middlebury and Scene Flow
+/// (`disparity`, `flow`), NYUv2 (`normals`).
+const NUMBERS: [&str; 4] = ["disparity", "disparities", "flow", "normals"];
+
 /// Names of folders with the two pictures of a pair, in lower case. Source: LEVIR-CD, CDD, SYSU-CD
 /// and WHU-CD (`A`, `B`, `time1`, `time2`), xBD (`pre`, `post`), LOL (`low`, `high`), DIV2K (`lr`,
-/// `hr`), pix2pix (`input`, `target`), SECOND (`im1`, `im2`).
-const PAIRS: [[&str; 2]; 18] = [
+/// `hr`), GoPro (`blur`, `sharp`), pix2pix (`input`, `target`), SECOND (`im1`, `im2`).
+const PAIRS: [[&str; 2]; 30] = [
     ["a", "b"],
     ["time1", "time2"],
     ["t1", "t2"],
@@ -69,12 +73,24 @@ const PAIRS: [[&str; 2]; 18] = [
     ["input", "target"],
     ["noisy", "clean"],
     ["hazy", "clear"],
+    ["blur", "sharp"],
+    ["blurred", "sharp"],
+    ["photo", "sketch"],
+    ["gray", "color"],
     ["sar", "opt"],
     ["sar", "optical"],
     ["rgb", "nir"],
     ["rgb", "thermal"],
     ["source", "target"],
     ["pre_fire", "post_fire"],
+    ["left", "right"],
+    ["visible", "infrared"],
+    ["he", "ihc"],
+    ["original", "augmented"],
+    ["original", "edited"],
+    ["rain", "norain"],
+    ["original", "ground truth"],
+    ["scan", "lesion"],
 ];
 /// The names that their masks have, beside [`OTHER_PARTS`]. Source: CDD.
 const OF_PAIRS: [&str; 2] = ["out", "change"];
@@ -92,17 +108,7 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
         None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
         None => [KEY.to_owned()].into(),
     };
-    let mut doubt = these_are_parts(&files, images, &masks, "", &rests, labelled);
-    // What files of the others are really called.
-    for (_, pattern) in doubt.readings.iter_mut().flat_map(|way| &mut way.files) {
-        let other =
-            masks.iter().find(|name| pattern.starts_with(&format!("{}/{{key}}.", literal(name))));
-        let first = other.and_then(|name| folders.top.get(*name)?.first.as_ref());
-        if let Some(added) = added(folder.first.as_ref(), first) {
-            *pattern = pattern.replacen("{key}", &format!("{{key}}{added}"), 1);
-        }
-    }
-    Some(doubt)
+    Some(these_are_parts(&files, images, &masks, "", &rests, labelled))
 }
 
 /// Folders that are named by dates or by bands and have files of the same names.
@@ -200,7 +206,8 @@ fn parts<'a>(
     labelled: bool,
 ) -> Option<(&'a str, Vec<&'a str>)> {
     let names = || folders.keys().copied();
-    let is_part = |name: &str| among(&IMAGES, name) || among(&OTHER_PARTS, name);
+    let is_part =
+        |name: &str| among(&IMAGES, name) || among(&OTHER_PARTS, name) || among(&NUMBERS, name);
     let are_parts = names().all(is_part);
     let images = names().find(|name| among(&IMAGES, name));
     let masks = names().find(|name| among(&OTHER_PARTS, name));
@@ -215,7 +222,7 @@ fn parts<'a>(
         let (one, two) = PAIRS.iter().find_map(|[one, two]| Some((named(one)?, named(two)?)))?;
         let is_other = |name: &str| {
             let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
-            is_part(word) || among(&OF_PAIRS, word)
+            is_part(word) || among(&OF_PAIRS, word) || among(&NUMBERS, word)
         };
         let are_others = names().filter(|name| *name != one && *name != two).all(is_other);
         (are_others && files.all(|other| other == first)).then_some(one)
@@ -226,12 +233,58 @@ fn parts<'a>(
         others
     };
     let first = of_pair().or(images).or_else(|| names().find(|name| !among(&OTHER_PARTS, name)));
+    // `image_2` and `image_3` of stereo sets, with files of the same names.
+    let of_numbered = || {
+        let mut files = folders.values();
+        let first = files.next().filter(|_| folders.len() > 1)?;
+        let stem = |name: &'_ str| -> String {
+            name.trim_end_matches(|c: char| c.is_ascii_digit() || "_- ".contains(c)).to_lowercase()
+        };
+        let images = names().find(|name| IMAGES.contains(&stem(name).as_str()))?;
+        files.all(|other| other == first).then_some(images)
+    };
+    if let Some(images) = of_numbered() {
+        return Some((images, others(images)));
+    }
     match (first, masks) {
         (Some(images), _) if of_pair().is_some() => Some((images, others(images))),
         (Some(images), Some(masks)) if are_parts || alone(masks) => Some((images, others(images))),
         _ if are_parts && labelled => Some((names().next()?, Vec::new())),
         _ => None,
     }
+}
+
+/// Folders with the names of pairs and as many files, whose names differ: files are never paired by
+/// their order.
+pub(super) fn pairs_by_order(folders: &Folders) -> Option<Doubt> {
+    let mut both = folders.top.iter();
+    let ((one, a), (two, b)) = (both.next()?, both.next().filter(|_| folders.top.len() == 2)?);
+    let is_pair = |pair: &[&str; 2]| {
+        let is =
+            |a: &str, b: &str| a.eq_ignore_ascii_case(pair[0]) && b.eq_ignore_ascii_case(pair[1]);
+        // Two letters are more often two classes.
+        pair.iter().all(|name| name.len() > 2) && (is(one, two) || is(two, one))
+    };
+    let is_flat = a.below + b.below == 0 && folders.flat == 0;
+    if !PAIRS.iter().any(is_pair) || !is_flat || a.direct != b.direct || a.files == b.files {
+        return None;
+    }
+    let text = format!(
+        "`{one}` and `{two}` have as many files, whose names differ: pictures of a pair need one name, as they are not paired by their order"
+    );
+    let classes = WayToRead::new("if they are classes", &[CLASSES]);
+    let none = WayToRead::new("if there are no classes and no pairs", &[&format!("{{*}}/{KEY}")]);
+    Some(Doubt::new(text, vec![classes, none]))
+}
+
+/// Whether a folder has the name of one of images.
+pub(super) fn is_of_images(folder: &str) -> bool {
+    among(&IMAGES, folder)
+}
+
+/// Whether a folder has another part of samples than their images.
+pub(super) fn is_other_part(folder: &str) -> bool {
+    among(&OTHER_PARTS, folder)
 }
 
 fn is_mask(folder: &str) -> bool {
@@ -247,9 +300,12 @@ fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
             lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let kind = match () {
             () if lower.starts_with("depth") => "depth",
+            () if NUMBERS.contains(&&*lower) => &own,
             () if is_mask(folder) => "mask",
             () => &own,
         };
+        // A second folder of masks, whose name no field may have.
+        let own = if RESERVED.contains(&&*own) { format!("{own}_mask") } else { own.clone() };
         let is_free = |name: &str| fields.iter().all(|(known, _)| known != name);
         let name = if is_free(kind) { kind } else { &own };
         if is_free(name) && FieldName::parse(name).is_some() && !RESERVED.contains(&name) {
@@ -257,47 +313,6 @@ fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
         }
     }
     fields
-}
-
-/// Folders such as `train_masks` beside `train` or `train_images`.
-pub(super) fn masks_of_splits(folders: &Folders, labelled: bool) -> Option<Doubt> {
-    let marks = ['_', '-', ' '];
-    // What is behind the word for a split, with the mark before it.
-    let behind = |name: &'_ str| match name.find(marks) {
-        Some(at) if split_of(&name[..at]).is_some() => Some(name[at..].to_owned()),
-        None if split_of(name).is_some() => Some(String::new()),
-        // `trainannot` of SegNet's CamVid.
-        _ => (1..name.len()).filter(|at| name.is_char_boundary(*at)).find_map(|at| {
-            let is_part = split_of(&name[..at]).is_some() && among(&OTHER_PARTS, &name[at..]);
-            is_part.then(|| name[at..].to_owned())
-        }),
-    };
-    let behind: Option<Vec<(&String, String)>> =
-        folders.top.keys().map(|name| Some((name, behind(name)?))).collect();
-    let behind = behind?;
-    let part = |rest: &str| rest.trim_start_matches(marks).to_owned();
-    let (masks, images): (Vec<_>, Vec<_>) =
-        behind.iter().partition(|(_, rest)| among(&OTHER_PARTS, &part(rest)));
-    let ((mask, of_masks), (image, of_images)) = (masks.first()?, images.first()?);
-    let same =
-        |list: &[&(&String, String)], first: &str| list.iter().all(|(_, rest)| rest == first);
-    let are_images = of_images.is_empty() || among(&IMAGES, &part(of_images));
-    if !are_images || !same(&masks, of_masks) || !same(&images, of_images) {
-        return None;
-    }
-    let folder = folders.top.get(*image)?;
-    let rest = if labelled && folder.direct == 0 { CLASSES } else { KEY };
-    let of = |behind: &str| format!("{{split}}{}/{rest}", literal(behind));
-    let text = format!("`{mask}` looks like masks of `{image}`, not like a split");
-    let of_masks_part = part(of_masks);
-    let named = fields_of(&[&of_masks_part]);
-    let of_mask = folders.top.get(*mask).and_then(|folder| folder.first.as_ref());
-    let added = added(folder.first.as_ref(), of_mask).unwrap_or_default();
-    let of_masks = of(of_masks).replacen("{key}", &format!("{{key}}{added}"), 1);
-    let files = named.into_iter().map(|(name, _)| (name, of_masks.clone())).collect();
-    let way = WayToRead { files, ..WayToRead::new("if it is", &[&of(of_images)]) };
-    let alone = WayToRead::new("to leave it out", &[&of(of_images)]);
-    Some(Doubt::new(text, vec![way, WayToRead { leaves_out: true, ..alone }]))
 }
 
 /// Says that these folders are parts of samples; `rests` are the patterns below that of the images.
@@ -341,10 +356,17 @@ fn these_are_parts(
     let of_images: Vec<String> = rests.iter().map(|rest| below(images, rest)).collect();
     let of_images: Vec<&str> = of_images.iter().map(String::as_str).collect();
     let rest = rests.first().map_or(KEY, String::as_str);
-    let files = fields_of(others).into_iter().map(|(name, folder)| (name, below(folder, rest)));
-    let way = WayToRead { files: files.collect(), ..WayToRead::new(when, &of_images) };
+    // Of several folders of masks, each may be the mask.
+    let n_masks = others.iter().filter(|name| among(&OTHER_PARTS, name)).count();
+    let with = |first: usize| {
+        let mut others = others.to_vec();
+        others.get_mut(..n_masks).into_iter().for_each(|masks| masks.rotate_left(first));
+        let files =
+            fields_of(&others).into_iter().map(|(name, folder)| (name, below(folder, rest)));
+        WayToRead { files: files.collect(), ..WayToRead::new(when, &of_images) }
+    };
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
-    let mut ways = vec![way];
+    let mut ways: Vec<WayToRead> = (0..n_masks.max(1)).map(with).collect();
     if labelled {
         ways.push(in_a_table());
     }
@@ -394,6 +416,34 @@ pub(super) fn numbered_parts(folders: &Folders) -> Option<Doubt> {
     Some(Doubt::new(text, [vec![in_a_table()], ways, vec![classes]].concat()))
 }
 
+/// Folders such as `patient_01` and `patient_02`, or `2019` and `2020`, below `before`.
+pub(super) fn sources_of_images<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    before: &str,
+) -> Option<Doubt> {
+    let word = |name: &str| {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let word = stem.trim_end_matches(['_', '-', ' ']).to_lowercase();
+        let is_counted = stem.len() < name.len() && is_source(&word);
+        if is_date(name) { Some("date".to_owned()) } else { is_counted.then_some(word) }
+    };
+    let first = word(names.clone().next()?)?;
+    if names.clone().count() < 2 || !names.clone().all(|name| word(name).as_ref() == Some(&first)) {
+        return None;
+    }
+    let text = format!("{} look like what the images are of, not like classes", named(names));
+    let of = format!("{before}{{{first}}}/{KEY}");
+    let group = before.is_empty().then(|| format!("{{{first}}}"));
+    let when = match before.is_empty() {
+        true => format!("if there are no classes, with each {first} in one split"),
+        false => "if there are no classes".to_owned(),
+    };
+    let none = WayToRead { group, ..WayToRead::new(&when, &[&of]) };
+    let table = WayToRead { images: vec![of], ..in_a_table() };
+    let classes = WayToRead::new("if they are classes", &[&format!("{before}{CLASSES}")]);
+    Some(Doubt::new(text, vec![none, table, classes]))
+}
+
 /// A class folder that has the other class folders in it, as an archive that was unpacked into its
 /// own folder does.
 pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
@@ -401,7 +451,7 @@ pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
         let others = || folders.top.keys().filter(|other| other != name);
         folder.direct == 0 && others().count() > 0 && others().eq(folder.inner.keys())
     };
-    let (name, _) = folders.top.iter().find(is_copy)?;
+    let (name, folder) = folders.top.iter().find(is_copy)?;
     let others: Vec<&str> =
         folders.top.keys().filter(|other| *other != name).map(String::as_str).collect();
     let text = format!(
@@ -410,12 +460,37 @@ pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
     );
     let escaped: Vec<String> = others.iter().map(|other| regex::escape(other)).collect();
     let only = format!("{{label:{}}}/{KEY}", escaped.join("|"));
-    let way = WayToRead::new("if it is a copy", &[&only]);
+    let proof = is_same_below(folders, folder).then(|| is_a_copy(name));
+    let copies = proof.is_some().then(|| (format!("{name}/"), String::new()));
+    let way = WayToRead { proof, copies, ..WayToRead::new("if it is a copy", &[&only]) };
     let all = WayToRead::new(
         "if it is not, and the folders of one name are one class",
         &["{label}/{key}.{ext}", "{*}/{label}/{key}.{ext}"],
     );
     Some(Doubt::new(text, vec![WayToRead { leaves_out: true, ..way }, all]))
+}
+
+/// Whether a folder has just the images in it that are beside it.
+fn is_same_below(folders: &Folders, folder: &Folder) -> bool {
+    folder.direct == 0
+        && folder.inner.iter().all(|(name, inner)| {
+            folders.top.get(name).is_some_and(|beside| beside.content == inner.content)
+        })
+}
+
+/// The folder beside those of splits that only repeats these, if there is one, and what proves it.
+pub(super) fn copy_of_splits(folders: &Folders) -> Option<(&str, String)> {
+    let is_copy = |(name, folder): &(&String, &Folder)| {
+        let others = folders.top.keys().filter(|other| other != name);
+        others.eq(folder.inner.keys()) && is_same_below(folders, folder)
+    };
+    let (name, folder) = folders.top.iter().find(is_copy)?;
+    let are_splits = folder.inner.keys().all(|word| split_of(word).is_some());
+    are_splits.then(|| (name.as_str(), is_a_copy(name)))
+}
+
+fn is_a_copy(name: &str) -> String {
+    format!("`{name}` is left out: it has the files that are beside it once more")
 }
 
 /// Images that have the names of masks; `patterns` are those of all of them.
@@ -442,7 +517,7 @@ mod tests {
         for name in
             ["before/1_before.png", "after/1_after.png", "before/2_before.png", "after/2_after.png"]
         {
-            folders.add(name);
+            folders.add(name, 1);
         }
         let doubt = parts_of_samples(&folders, true).unwrap();
         let way = &doubt.readings[0];

@@ -1,8 +1,10 @@
 //! The meaning of each path, by patterns.
 
+use std::borrow::Cow;
+
 use gular_bundle::{Field, FieldName, Split};
 
-use crate::facts::{BAND, DATE, EXT, KEY, LABEL, Pattern, SPLIT, Values, split_of};
+use crate::facts::{BAND, DATE, EXT, KEY, LABEL, Pattern, SPLIT, Values, composed, split_of};
 use crate::layout::LayoutError;
 
 /// The name of what belongs together when splits are made.
@@ -27,7 +29,8 @@ pub struct Layout {
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) split: Option<Split>,
-    pub(crate) label: Option<&'a str>,
+    /// The class, in the composed form of Unicode.
+    pub(crate) label: Option<Cow<'a, str>>,
     pub(crate) values: Values<'a>,
 }
 
@@ -195,7 +198,7 @@ impl Layout {
                 word: word.to_owned(),
             })?),
         };
-        Ok(Some(Placed { split, label: values.get(LABEL), values }))
+        Ok(Some(Placed { split, label: values.get(LABEL).map(composed), values }))
     }
 }
 
@@ -212,10 +215,11 @@ mod tests {
         let layout =
             layout(&["{label}/{key}.{ext}", "{split=test}extra/{key}.{ext}", "old/{label}/{key}"])
                 .unwrap();
-        let place = |path| layout.place(path).unwrap().map(|p| (p.split, p.label));
-        assert_eq!(place("cat/1.jpg"), Some((None, Some("cat"))));
+        let place =
+            |path| layout.place(path).unwrap().map(|p| (p.split, p.label.map(String::from)));
+        assert_eq!(place("cat/1.jpg"), Some((None, Some("cat".to_owned()))));
         assert_eq!(place("extra/1.jpg"), Some((Some(Split::Test), None)));
-        assert_eq!(place("old/dog/1.jpg"), Some((None, Some("dog"))));
+        assert_eq!(place("old/dog/1.jpg"), Some((None, Some("dog".to_owned()))));
         assert!(place("1.jpg").is_none());
     }
 

@@ -7,15 +7,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::Split;
-use regex::Regex;
 
+use super::class_names::{alike, classes_in_names, names_say_more, numbered, when_in};
+use super::companions::{beside_word_for_split, divided, of_masks, with_splits, word_for_split};
 use super::folders::{Folder, Folders};
 use super::parts::{
-    axes_of_samples, copy_inside, images_in_splits, in_a_table, masks_of_splits, numbered_parts,
-    parts_in_classes, parts_in_splits, parts_of_samples,
+    axes_of_samples, copy_inside, copy_of_splits, images_in_splits, in_a_table, is_other_part,
+    numbered_parts, pairs_by_order, parts_in_classes, parts_in_splits, parts_of_samples,
+    sources_of_images,
 };
 use crate::facts::{
-    Doubt, WayToRead, is_fold, literal, named, split_like, split_of, split_within, splits_among,
+    Doubt, WayToRead, is_fold, is_of_both, literal, named, split_like, split_of, split_within,
+    splits_among,
 };
 
 pub(super) const KEY: &str = "{key}.{ext}";
@@ -40,12 +43,17 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     let like = splits_among(folders.top.keys());
     let some_split = folders.top.keys().find(|name| split_of(name).is_some());
     let are_splits = some_split.is_some() && all(&|name| split_within(name).is_some());
-    let found = if let Some(doubt) = masks_of_splits(folders, labelled) {
-        Err(doubt)
-    } else if are_splits {
+    let found = if are_splits {
         splits(folders, labelled)
     } else if let Some(split) = some_split.filter(|_| like.len() < folders.top.len()) {
-        Err(some_are_splits(folders, &like, split, labelled))
+        let mut doubt = some_are_splits(folders, &like, split, labelled);
+        if let Some(splits_alone) = doubt.readings.iter_mut().find(|way| way.leaves_out)
+            && let Some((name, proof)) = copy_of_splits(folders)
+        {
+            splits_alone.proof = Some(proof);
+            splits_alone.copies = Some((format!("{name}/"), String::new()));
+        }
+        Err(doubt)
     } else if !labelled && all(&|name| split_of_like(&like, name) == Some(Split::Train)) {
         // As splits and as other folders, all of them are `train`.
         Ok(splits_in_one(folders))
@@ -64,6 +72,7 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
     } else {
         Ok(splits_in_one(folders))
     };
+    let found = without_both(folders, with_masks(folders, labelled, found));
     // Without classes and splits, it does not matter where a key begins.
     let matters = labelled || found.as_ref().map_or(true, |found| !found.splits.is_empty());
     let prefix = if matters { literal(&folders.prefix) } else { String::new() };
@@ -74,23 +83,105 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         for reading in &mut doubt.readings {
             below(&mut reading.images);
             reading.files.iter_mut().for_each(|(_, files)| files.insert_str(0, &prefix));
+            if let Some((copy, beside)) = &mut reading.copies {
+                [copy, beside].into_iter().for_each(|path| path.insert_str(0, &folders.prefix));
+            }
         }
     };
+    // Some files have no extension.
+    let with_bare = |patterns: &mut Vec<String>| {
+        let bare = patterns.iter().filter_map(|p| p.strip_suffix(".{ext}"));
+        let bare: Vec<String> = bare.filter(|_| folders.bare).map(str::to_owned).collect();
+        patterns.extend(bare);
+    };
     let mut found = found.map_err(|mut doubt| {
+        doubt.readings.iter_mut().for_each(|way| with_bare(&mut way.images));
         place(&mut doubt);
         doubt
     })?;
-    if folders.bare {
-        let bare = found.patterns.iter().filter_map(|p| p.strip_suffix(".{ext}"));
-        let bare: Vec<String> = bare.map(str::to_owned).collect();
-        found.patterns.extend(bare);
-    }
+    with_bare(&mut found.patterns);
     below(&mut found.patterns);
     found.doubts.iter_mut().for_each(place);
     if !prefix.is_empty() && labelled {
         found.doubts.push(one_folder_around(folders));
     }
     Ok(found)
+}
+
+/// Adds the masks that folders have by their names; where these were taken for classes, or for images,
+/// nothing is clear.
+fn with_masks(
+    folders: &Folders,
+    labelled: bool,
+    found: Result<Recognised, Doubt>,
+) -> Result<Recognised, Doubt> {
+    if let (Err(doubt), Some(pattern)) = (&found, folders.examples.of_samples()) {
+        let way =
+            WayToRead::new("if each sample is a folder, of which its image is taken", &[&pattern]);
+        let way = WayToRead { leaves_out: true, ..way };
+        let readings = [&[way], doubt.readings.as_slice()].concat();
+        return Err(Doubt { readings, ..doubt.clone() });
+    }
+    let ways = folders.examples.masks(labelled);
+    let folder = |pattern: &'_ str| pattern.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let is_beside = |way: &WayToRead| {
+        let of_images = way.images.iter().map(|images| folder(images));
+        way.files.iter().map(|(_, files)| folder(files)).eq(of_images)
+    };
+    match found {
+        _ if ways.is_empty() => found,
+        Err(mut doubt) => {
+            doubt.readings.retain(|way| way.files.iter().all(|(name, _)| name != "mask"));
+            doubt.readings.iter_mut().for_each(|way| way.otherwise = false);
+            doubt.readings.splice(0..0, ways);
+            Err(doubt)
+        }
+        Ok(found)
+            if !labelled
+                || ways.iter().any(is_beside)
+                || found.classes.iter().any(|class| of_masks(class) == Some(true)) =>
+        {
+            let masks = ways.iter().flat_map(|way| &way.files).map(|(_, files)| files.as_str());
+            let text = format!("{} look like masks, not like images", named(masks));
+            let all = found.patterns.iter().map(String::as_str).collect::<Vec<_>>();
+            let when = match labelled && !ways.iter().any(is_beside) {
+                true => "if they are classes",
+                false => "if all of them are images",
+            };
+            Err(Doubt::new(text, [ways, vec![WayToRead::new(when, &all)]].concat()))
+        }
+        found => found,
+    }
+}
+
+/// Leaves out a folder such as `trainval` where folders of `train` and of `val`, whose images it has, are
+/// beside it.
+fn without_both(folders: &Folders, found: Result<Recognised, Doubt>) -> Result<Recognised, Doubt> {
+    let words = folders.top.keys().filter_map(|name| Some(word_for_split(name)?.1));
+    let Some(words) = divided(words) else { return found };
+    let both = named(folders.top.keys().filter(|name| is_of_both(name)));
+    let text = format!(
+        "{both} is left out, as it looks like the images of `train` and `val`, which are beside it"
+    );
+    match found {
+        Err(doubt) => {
+            let of_images = |way| if is_of_splits(&way) { with_splits(way, &words) } else { way };
+            let readings = doubt.readings.into_iter().map(of_images).collect();
+            Err(Doubt::new(format!("{}; {text}", doubt.text), readings))
+        }
+        Ok(found) => {
+            let all: Vec<&str> = found.patterns.iter().map(String::as_str).collect();
+            let way = with_splits(WayToRead::new("to leave it out", &all), &words);
+            let way = WayToRead { proof: Some(text.clone()), ..way };
+            let all = WayToRead::new("if it has other images for training", &all);
+            Err(Doubt::new(text, vec![way, all]))
+        }
+    }
+}
+
+/// Whether a way takes splits from paths.
+fn is_of_splits(way: &WayToRead) -> bool {
+    way.images.iter().any(|pattern| pattern.contains("{split}"))
 }
 
 fn split_of_like(like: &BTreeMap<&str, Split>, name: &str) -> Option<Split> {
@@ -198,11 +289,14 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
         let classes = WayToRead::new("if they are classes", &[&format!("{{split}}/{CLASSES}")]);
         return Err(Doubt::new(text, vec![deeper, classes]));
     }
-    if let Some(doubt) = deeper_classes(folders, &found.patterns) {
+    let names = found.classes.iter().map(String::as_str);
+    if let Some(doubt) =
+        deeper_classes(folders, &found.patterns).or_else(|| sources_of_images(names, "{split}/"))
+    {
         return Err(doubt);
     }
-    if found.classes.len() == 1 {
-        found.doubts.extend(one_class(folders, &found.classes));
+    if let Some(doubt) = one_class(folders, &found) {
+        return Err(doubt);
     }
     found.doubts.extend(alike(&found.classes));
     found.doubts.extend(numbered(&found.classes));
@@ -231,20 +325,23 @@ fn deeper_classes(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
 }
 
 /// Split folders that have one and the same class.
-fn one_class(folders: &Folders, classes: &BTreeSet<String>) -> Option<Doubt> {
-    let class = classes.first()?;
+fn one_class(folders: &Folders, found: &Recognised) -> Option<Doubt> {
+    let class = found.classes.first().filter(|_| found.classes.len() == 1)?;
     let deeper = folders.top.values().any(|folder| folder.inner.values().any(|inner| inner.deeper));
-    let (text, way) = match deeper {
-        true => (
-            format!("all images have the class `{class}`, although its folder contains folders"),
-            WayToRead::new("if these are the classes", &["{split}/{*}/{label}/{key}.{ext}"]),
-        ),
-        false => (
-            format!("all images have the class `{class}`"),
-            WayToRead::new("if that is no class", &["{split}/{*}/{key}.{ext}"]),
-        ),
+    let with = |rest: &str| -> Vec<String> {
+        found.patterns.iter().map(|pattern| pattern.replace("{label}", rest)).collect()
     };
-    Some(Doubt::new(text, vec![way]))
+    let way = |when: &str, patterns: &[String]| {
+        WayToRead::new(when, &patterns.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let inside = way("if the classes are the folders inside", &with("{*}/{label}"));
+    let text = format!("all images have the class `{class}`");
+    let ways = deeper.then_some(inside).into_iter().chain([
+        way("if that is not a class", &with("{*}")),
+        in_a_table(),
+        WayToRead { otherwise: !deeper, ..way("if it is the only class", &found.patterns) },
+    ]);
+    Some(Doubt::new(text, ways.collect()))
 }
 
 /// The patterns of folders that are splits, each with its class folders or without.
@@ -272,10 +369,17 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
     let path = folder.first.clone().unwrap_or_else(|| name.to_owned());
     let text =
         format!("`{path}` is not in a class folder; expected paths of the form `split/class/file`");
-    let of_split = |rest: &str| format!("{{split}}/{rest}");
+    let below = |when: &str, rest: &str| {
+        let patterns = folders.top.keys().map(|name| match split_of(name) {
+            Some(_) => format!("{{split}}/{rest}"),
+            None => of_split(split_within(name).unwrap_or(Split::Train), name, rest),
+        });
+        let patterns: BTreeSet<String> = patterns.collect();
+        WayToRead::new(when, &patterns.iter().map(String::as_str).collect::<Vec<_>>())
+    };
     let mut readings = Vec::new();
     if let Some(in_name) = classes_in_names(&folders.names) {
-        readings.push(WayToRead::new(when_in(&in_name), &[&of_split(&in_name)]));
+        readings.push(below(when_in(&in_name), &in_name));
         if folders.top.len() == 1 {
             let all = format!("{}/{in_name}", literal(name));
             let when = format!("if `{name}` is not a split, as when splits are made by fractions");
@@ -283,10 +387,10 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
         }
     }
     if folder.below > 0 {
-        let way = WayToRead::new("if it does not belong to the data", &[&of_split(CLASSES)]);
+        let way = below("if it does not belong to the data", CLASSES);
         readings.push(WayToRead { leaves_out: true, ..way });
     }
-    readings.push(WayToRead::new("if there are no classes", &[&of_split(KEY)]));
+    readings.push(below("if there are no classes", KEY));
     readings.push(in_a_table());
     Doubt::new(text, readings)
 }
@@ -318,7 +422,9 @@ fn some_are_splits(
     let has_splits = |name: &&&String| {
         folders.top.get(name.as_str()).is_some_and(|folder| of_splits(folder, rest).is_some())
     };
-    if let Some(other) = others.first().filter(|other| others.len() == 1 && !has_splits(other)) {
+    let may_be =
+        |other: &&&String| others.len() == 1 && !has_splits(other) && !is_other_part(other);
+    if let Some(other) = others.first().filter(may_be) {
         // The split that no other folder is.
         let missing = [Split::Val, Split::Test, Split::Train]
             .into_iter()
@@ -349,6 +455,16 @@ fn may_be_splits(folders: &Folders, like: &BTreeMap<&str, Split>, labelled: bool
     let names = named(folders.top.keys().map(String::as_str));
     let verb = if folders.top.len() == 1 { "is" } else { "are" };
     let text = format!("it is not clear whether {names} {verb} a split or a class");
+    let splits: BTreeSet<Option<Split>> =
+        folders.top.keys().map(|name| split_of_like(like, name)).collect();
+    // Each is another split by a word, and their names are equal but for it.
+    let rests: BTreeSet<Option<String>> =
+        folders.top.keys().map(|name| beside_word_for_split(name)).collect();
+    let is_proven = splits.len() == folders.top.len()
+        && splits.len() > 1
+        && folders.flat == 0
+        && rests.len() == 1
+        && !rests.contains(&None);
     let has_classes = labelled && folders.top.values().all(|folder| folder.direct == 0);
     let of_images = images_in_splits(folders).map(|images| format!("{}/{KEY}", literal(images)));
     let rest = match (has_classes, is_doubled(folders)) {
@@ -373,16 +489,52 @@ fn may_be_splits(folders: &Folders, like: &BTreeMap<&str, Split>, labelled: bool
             WayToRead::new("if the number is a field, by which to select later", &[&field]);
         return Doubt::new(text, by_number.into_iter().chain([as_field, no]).collect());
     }
+    let mut has_class_folders = false;
     let of_splits: Vec<String> = folders
         .top
-        .keys()
-        .map(|name| {
+        .iter()
+        .map(|(name, folder)| {
             let split = split_of_like(like, name).unwrap_or(Split::Train);
+            // A folder of its own name in it, as archives have that were unpacked into one.
+            let is_same = |inner: &String| inner == name || split_like(inner) == Some(split);
+            let mut inner = folder.inner.iter().filter(|(inner, _)| is_same(inner));
+            let doubled = inner.next().map(|(_, inner)| inner).filter(|_| folder.inner.len() == 1);
+            let rest = match doubled.filter(|_| labelled && folder.direct == 0) {
+                Some(inner) if inner.deeper && !inner.direct => "{*}/{label}/{key}.{ext}",
+                Some(inner) if !inner.deeper => "{*}/{key}.{ext}",
+                _ => rest,
+            };
+            has_class_folders |= rest.contains("{label}")
+                && folder.inner.values().any(|inner| inner.direct || doubled.is_some());
             of_split(split, name, rest)
         })
         .collect();
     let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
-    Doubt::new(text, vec![WayToRead::new("if they are splits", &of_splits), no])
+    let proof = (is_proven && has_class_folders)
+        .then(|| format!("{names} are read as splits, whose names say nothing else"));
+    let splits = WayToRead { proof, ..WayToRead::new("if they are splits", &of_splits) };
+    let parts = split_and_part(folders.top.keys()).filter(|_| labelled).map(|pattern| {
+        let pattern = format!("{pattern}/{KEY}");
+        WayToRead::new("if they are splits, and the rest of their names are classes", &[&pattern])
+    });
+    Doubt::new(text, parts.into_iter().chain([splits, no]).collect())
+}
+
+/// The pattern of names such as `trainA`, `trainB` and `testA`: a word for a split, and one of several
+/// ends.
+fn split_and_part<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let divided = |name: &'a String| {
+        let ends = (1..name.len()).filter(|at| name.is_char_boundary(*at));
+        let at = ends.rev().find(|at| split_of(&name[..*at]).is_some())?;
+        Some(name.split_at(at))
+    };
+    let pairs: Option<Vec<(&str, &str)>> = names.map(divided).collect();
+    let (words, rests): (BTreeSet<&str>, BTreeSet<&str>) = pairs?.into_iter().unzip();
+    let one_of = |all: &BTreeSet<&str>| -> String {
+        all.iter().map(|part| regex::escape(part)).collect::<Vec<_>>().join("|")
+    };
+    (words.len() > 1 && rests.len() > 1)
+        .then(|| format!("{{split:{}}}{{label:{}}}", one_of(&words), one_of(&rests)))
 }
 
 /// Whether each of the first folders holds only a folder of its own name, as competitions' archives
@@ -402,6 +554,7 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         return Err(flat(folders, path));
     }
     let refused = parts_of_samples(folders, true).or_else(|| numbered_parts(folders));
+    let refused = refused.or_else(|| pairs_by_order(folders));
     if let Some(doubt) = refused.or_else(|| copy_inside(folders)) {
         return Err(doubt);
     }
@@ -426,11 +579,7 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         ways.push(WayToRead::new("if they are the folders inside of these", &deeper));
     }
     if folders.top.len() == 1 {
-        let doubt = one_folder(folders, ways);
-        if folders.top.values().any(|folder| folder.below > 0) {
-            return Err(doubt);
-        }
-        found.doubts.push(doubt);
+        return Err(one_folder(folders, ways));
     } else if only_folders && let Some(doubt) = parts_in_classes(folders) {
         return Err(doubt);
     } else if only_folders {
@@ -458,6 +607,9 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         );
         found.doubts.push(Doubt::new(text, ways));
     }
+    if let Some(doubt) = sources_of_images(folders.top.keys().map(String::as_str), "") {
+        return Err(doubt);
+    }
     found.classes = folders.top.keys().cloned().collect();
     found.patterns = vec![CLASSES.to_owned()];
     found.doubts.extend(alike(&found.classes));
@@ -476,11 +628,12 @@ fn one_folder(folders: &Folders, ways: Vec<WayToRead>) -> Doubt {
         let in_name = below(&in_name);
         readings.push(WayToRead::new(when_in(&in_name), &[&in_name]));
     }
-    readings.push(WayToRead::new("if that is no class", &[&below(KEY)]));
+    readings.push(WayToRead::new("if that is not a class", &[&below(KEY)]));
     readings.push(in_a_table());
-    if !is_flat {
-        readings.push(WayToRead::new("if it is the only class", &[CLASSES]));
-    }
+    // Names such as `26_0_2_2017.jpg` say something, which is not read.
+    let otherwise = is_flat && !names_say_more(&folders.names);
+    let way = WayToRead::new("if it is the only class", &[CLASSES]);
+    readings.push(WayToRead { otherwise, ..way });
     Doubt::new(text, readings)
 }
 
@@ -517,83 +670,13 @@ fn one_folder_around(folders: &Folders) -> Doubt {
     Doubt::new(text, vec![WayToRead::new("if it is the class", &[CLASSES])])
 }
 
-/// Classes whose names differ only in upper and lower case.
-pub(crate) fn alike(classes: &BTreeSet<String>) -> Option<Doubt> {
-    let mut known: BTreeMap<String, &String> = BTreeMap::new();
-    let pair = classes.iter().find_map(|class| {
-        let first = known.insert(class.to_lowercase(), class)?;
-        Some((first, class))
-    });
-    let (first, second) = pair?;
-    let text = format!(
-        "the classes `{first}` and `{second}` differ only in upper and lower case, and are two classes"
-    );
-    Some(Doubt::new(text, Vec::new()))
-}
-
-/// Classes whose names are numbers: their order as text is not that of the numbers.
-pub(crate) fn numbered(classes: &BTreeSet<String>) -> Option<Doubt> {
-    let numbers: Option<Vec<u64>> = classes.iter().map(|class| class.parse().ok()).collect();
-    let numbers = numbers.filter(|numbers| !numbers.is_sorted())?;
-    let (at, class) = numbers.iter().enumerate().find(|(at, class)| *at as u64 != **class)?;
-    let text = format!(
-        "the classes are numbers, and are sorted as texts: the class `{class}` has the label {at}, as with torchvision; a list of classes gives another order"
-    );
-    Some(Doubt::new(text, Vec::new()))
-}
-
-/// When a pattern of [`classes_in_names`] is right.
-fn when_in(pattern: &str) -> &'static str {
-    match pattern.contains("{key:[0-9]+}.{ext}") {
-        true => "if file names begin with the class",
-        false => "if file names end with the class",
-    }
-}
-
-/// The pattern of names such as `17_cat.jpg`, if all names are such and there are several classes.
-fn classes_at_ends(names: &[String]) -> Option<String> {
-    let form = Regex::new(r"^[0-9]+([._ -])([A-Za-z][A-Za-z_ -]*)\.[^.]+$").ok()?;
-    let found: Option<Vec<(&str, &str)>> = names
-        .iter()
-        .map(|name| form.captures(name).map(|found| found.extract::<2>().1).map(|[a, b]| (a, b)))
-        .collect();
-    let found = found?;
-    let classes: BTreeSet<&str> = found.iter().map(|(_, class)| *class).collect();
-    let (mark, _) =
-        found.first().filter(|(mark, _)| found.iter().all(|(other, _)| other == mark))?;
-    let several = classes.len() > 1 && classes.len() * 2 <= names.len();
-    several.then(|| format!("{{key:[0-9]+}}{mark}{{label}}.{{ext}}"))
-}
-
-/// The pattern of names such as `cat.17.jpg`, if all names are such and there are several classes.
-fn classes_in_names(names: &[String]) -> Option<String> {
-    let form = Regex::new(r"^([A-Za-z][A-Za-z_ -]*?)([._ -]?)[0-9]+\.[^.]+$").ok()?;
-    let mut classes = BTreeSet::new();
-    let mut between: Option<&str> = None;
-    for name in names {
-        let Some(found) = form.captures(name) else { return classes_at_ends(names) };
-        let (_, [class, mark]) = found.extract();
-        classes.insert(class);
-        if *between.get_or_insert(mark) != mark {
-            return None;
-        }
-    }
-    // A single word, as in `image_17.jpg`, is not a class.
-    let several = classes.len() > 1 && classes.len() * 2 <= names.len();
-    several.then_some(())?;
-    Some(match between? {
-        "" => "{label:[A-Za-z_ -]+}{key:[0-9]+}.{ext}".to_owned(),
-        mark => format!("{{label}}{mark}{{key:[0-9]+}}.{{ext}}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn read(paths: &[&str], labelled: bool) -> Result<Recognised, Doubt> {
         let mut folders = Folders::new(String::new());
-        paths.iter().for_each(|path| folders.add(path));
+        paths.iter().for_each(|path| folders.add(path, 1));
         recognise(&folders, labelled)
     }
 
@@ -735,6 +818,18 @@ mod tests {
                 "{label}/{key}.{ext}",
             ],
         );
+        refused(
+            &["trainA/1.jpg", "trainB/2.jpg", "testA/3.jpg", "testB/4.jpg"],
+            "are a split or a class",
+            &[
+                "{split:test|train}{label:A|B}/{key}.{ext}",
+                "{split=test}testA/{key}.{ext}",
+                "{split=test}testB/{key}.{ext}",
+                "{split=train}trainA/{key}.{ext}",
+                "{split=train}trainB/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
         let input = ["ISIC_Training_Input/1.jpg"];
         assert!(read(&input, true).unwrap_err().text.contains("a split or a class"));
         assert_eq!(read(&input, false).unwrap().patterns, [KEY]);
@@ -747,7 +842,22 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_not_for_testing_is_left_out_beside_its_parts() {
+        refused(
+            &["train/a/1.jpg", "val/b/2.jpg", "trainval/a/1.jpg", "trainval/b/2.jpg"],
+            "`trainval` is left out",
+            &["{split:train|val}/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+        );
+        clear(&["trainval/a/1.jpg", "test/b/2.jpg"], &["{split}/{label}/{key}.{ext}"], &["a", "b"]);
+    }
+
+    #[test]
     fn images_without_a_class_folder_are_refused_or_told() {
+        refused(
+            &["train/1.jpg", "test1/2.jpg"],
+            "is not in a class folder",
+            &["{split=test}test1/{key}.{ext}", "{split}/{key}.{ext}"],
+        );
         refused(&["1.jpg", "2.jpg"], "`1.jpg` is not in a class folder", &["{key}.{ext}"]);
         refused(&["cat/1.jpg", "2.jpg"], "`2.jpg`", &["{label}/{key}.{ext}", "{key}.{ext}"]);
         refused(
@@ -845,7 +955,16 @@ mod tests {
         assert_eq!(first.images, ["{label}/images/{key}.{ext}"], "{doubt}");
         assert_eq!(first.files, [("mask".to_owned(), "{label}/masks/{key}.{ext}".to_owned())]);
         told(&["x/s1/1.jpg", "y/1.jpg"], &[CLASSES], "differing depths");
-        told(&["x/1.jpg", "x/2.jpg"], &[CLASSES], "all images have the class `x`");
+        refused(
+            &["x/1.jpg", "x/2.jpg"],
+            "all images have the class `x`",
+            &["x/{key}.{ext}", "{label}/{key}.{ext}"],
+        );
+        refused(
+            &["train/x/1.jpg", "test/x/2.jpg"],
+            "all images have the class `x`",
+            &["{split}/{*}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+        );
         refused(
             &["x/1.jpg", "x/jpg/2.jpg"],
             "all images have the class `x`",
@@ -872,18 +991,20 @@ mod tests {
     #[test]
     fn masks_beside_splits_are_no_splits() {
         for (paths, images) in [
-            (["train/1.jpg", "val/2.jpg", "train_masks/1.png"], "{split}/{key}.{ext}"),
+            // Images for validation without masks are left out, and those for training are not.
+            (
+                ["train/1.jpg", "val/2.jpg", "train_masks/1.png"],
+                ["{split:train}/{key}.{ext}", "{split:train}_masks/{key}.{ext}"],
+            ),
             (
                 ["train_images/1.jpg", "val_images/2.jpg", "val_masks/2.png"],
-                "{split}_images/{key}.{ext}",
+                ["{split}_images/{key}.{ext}", "{split}_masks/{key}.{ext}"],
             ),
         ] {
+            let [images, masks] = images;
             let doubt = read(&paths, true).unwrap_err();
             assert_eq!(doubt.readings[0].images, [images], "{doubt}");
-            assert_eq!(
-                doubt.readings[0].files,
-                [("mask".to_owned(), "{split}_masks/{key}.{ext}".to_owned())]
-            );
+            assert_eq!(doubt.readings[0].files, [("mask".to_owned(), masks.to_owned())]);
         }
         let real = read(&["train/1.jpg", "train_masks/1_mask.gif"], true).unwrap_err();
         let masks = ("mask".to_owned(), "{split}_masks/{key}_mask.{ext}".to_owned());
@@ -946,7 +1067,7 @@ mod tests {
     #[test]
     fn everything_may_be_below_one_folder() {
         let mut folders = Folders::new("data{1}/".to_owned());
-        ["data{1}/cat/1.jpg", "data{1}/dog/2.jpg"].iter().for_each(|path| folders.add(path));
+        ["data{1}/cat/1.jpg", "data{1}/dog/2.jpg"].iter().for_each(|path| folders.add(path, 1));
         let found = recognise(&folders, true).unwrap();
         assert_eq!(found.patterns, ["data{{1}}/{label}/{key}.{ext}"]);
         assert!(found.doubts[0].text.contains("below `data{1}`"), "{:?}", found.doubts);

@@ -2,26 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gular_bundle::{BundlePath, Split};
-use gular_codec::Format;
+use gular_codec::{Format, Limits};
 use gular_files::TEMP_PREFIX;
 
+use super::same_names::{IsOfColours, in_folders, in_one_folder};
 use crate::facts::{
     BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
-    formats, named, setting, split_like, split_of, split_within, stem_and_extension,
+    composed, formats, setting, split_within, stem_and_extension,
 };
 use crate::layout::{
-    BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, TablesBeside,
-    Unlabelled, in_a_table, masks_among, pairs_in_one_folder, recognise,
+    BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, Recognised, SplitLists,
+    TablesBeside, Unlabelled, in_a_table, masks_among, not_read, one_folder, recognise,
 };
 use crate::source::{
-    Archive, Inputs, OnBadInput, PixelColumns, Source, SourceError, hidden, media_type_of,
+    Inputs, OnBadInput, PixelColumns, Source, SourceError, hidden, media_type_of, picture_start,
 };
 
-/// Extensions of lists without column names.
-const LISTS: [&str; 2] = ["txt", "lst"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
@@ -60,12 +59,25 @@ pub(crate) struct Scan {
     bands: BandFiles,
     /// The files that may have the labels.
     tables: TablesBeside,
-    /// Lists that have the name of a split, which may say what is in it.
-    lists: BTreeMap<String, Split>,
+    /// Lists that may say the splits.
+    lists: SplitLists,
     /// Files that were left out, some of which may say what all of them are.
     pub(crate) left_out: LeftOut,
     /// How rows of pixels were read.
     pub(crate) pixels: Option<PixelColumns>,
+}
+
+impl Scan {
+    /// Counts tables in the source, which are read, no longer among the files that are ignored.
+    pub(crate) fn take_tables(&mut self, source: &Source, tables: &[PathBuf]) {
+        for table in tables.iter().filter(|table| table.starts_with(source.path())) {
+            let extension = table.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+            if let Some(n) = self.ignored.get_mut(&extension).filter(|_| !table.is_dir()) {
+                *n = n.saturating_sub(1);
+            }
+        }
+        self.ignored.retain(|_, n| *n > 0);
+    }
 }
 
 /// Walks `source` and hands each image's key and size to `found`.
@@ -103,7 +115,11 @@ pub(crate) fn scan<E: From<LayoutError> + From<SourceError>>(
     }
     let Walk { scan, meaning, bad, .. } = walk;
     bad.into_result().map_err(LayoutError::from)?;
-    Ok(understood(path.display().to_string(), options, meaning, scan)?)
+    let is_of_colours = |path: &str| {
+        let (header, start) = picture_start(source, path, &Limits::default())?;
+        Some(header.channels > 2 && !gular_codec::holds_values(&start))
+    };
+    Ok(understood(path.display().to_string(), options, meaning, scan, &is_of_colours)?)
 }
 
 /// Decides what the paths mean, now that all are known, and whether there is anything to pack.
@@ -112,14 +128,21 @@ fn understood(
     options: &LayoutOptions<'_>,
     meaning: Meaning,
     mut scan: Scan,
+    is_of_colours: IsOfColours<'_>,
 ) -> Result<Scan, LayoutError> {
-    if options.inputs == Inputs::Images && options.images.is_empty() && scan.files > 0 {
-        let (arrays, pictures) = (formats::arrays(&scan.ignored), scan.files);
-        if arrays >= 2 * pictures {
-            return Err(LayoutError::MostlyArrays { path, arrays, pictures });
-        }
+    let (arrays, pictures) = (formats::arrays(&scan.ignored), scan.files);
+    let are_mixed = options.inputs == Inputs::Images
+        && options.images.is_empty()
+        && pictures > 0
+        && arrays * 2 >= pictures;
+    let finished = meaning.finish(options, &path, &mut scan, is_of_colours);
+    // Of images and masks, one may be TIFF.
+    let has_files =
+        |doubt: &Doubt| doubt.readings.iter().any(|way| !way.files.is_empty() && !way.asks);
+    if are_mixed && !matches!(&finished, Err(LayoutError::Doubt(doubt)) if has_files(doubt)) {
+        return Err(LayoutError::ManyArrays { path, arrays, pictures });
     }
-    meaning.finish(options, &mut scan)?;
+    finished?;
     let n = scan.unmatched.n;
     if n > 0 && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
         let patterns = options.images.iter().map(|pattern| format!("`{pattern}`"));
@@ -192,18 +215,18 @@ impl Meaning {
     }
 
     /// Takes an image; whether a pattern fits it.
-    fn take(&mut self, path: &str, scan: &mut Scan) -> Result<bool, LayoutError> {
+    fn take(&mut self, path: &str, bytes: u64, scan: &mut Scan) -> Result<bool, LayoutError> {
         match self {
             Self::Counting(folders) => {
-                folders.add(path);
+                folders.add(path, bytes);
                 Ok(true)
             }
             Self::Given(layout, _) => {
                 let Some(placed) = layout.place(path)? else { return Ok(false) };
                 if let Some(class) = placed.label
-                    && !scan.classes.contains(class)
+                    && !scan.classes.contains(&*class)
                 {
-                    scan.classes.insert(class.to_owned());
+                    scan.classes.insert(class.into_owned());
                 }
                 if let (Some(split), Some(word)) = (placed.split, placed.values.get("split"))
                     && !scan.split_words.contains_key(word)
@@ -226,11 +249,24 @@ impl Meaning {
     }
 
     /// Sets the layout, now that all paths are known.
-    fn finish(self, options: &LayoutOptions<'_>, scan: &mut Scan) -> Result<(), LayoutError> {
+    fn finish(
+        self,
+        options: &LayoutOptions<'_>,
+        path: &str,
+        scan: &mut Scan,
+        is_of_colours: IsOfColours<'_>,
+    ) -> Result<(), LayoutError> {
         let folders = match self {
             Self::Given(layout, _) => {
                 let patterns = options.images.iter().map(ToString::to_string);
-                scan.doubts.extend(masks_among(&scan.marks, &patterns.collect::<Vec<_>>()));
+                let patterns = patterns.collect::<Vec<_>>();
+                scan.doubts.extend(masks_among(&scan.marks, &patterns));
+                scan.doubts.extend(not_read::annotations(
+                    &scan.ignored,
+                    scan.files,
+                    &scan.tables,
+                    options,
+                ));
                 scan.layout = layout;
                 return Ok(());
             }
@@ -245,46 +281,151 @@ impl Meaning {
             vec!["{key}".to_owned()]
         } else {
             let tables = scan.tables.likeliest();
+            let all_splits = scan.tables.of_all_splits();
             let name_tables = |doubt: &mut Doubt| {
-                for way in doubt.readings.iter_mut().filter(|way| way.tables.is_some()) {
+                // Those of the test images may have no classes, which is not known yet.
+                if let Some(at) =
+                    by_table_at(doubt).filter(|_| !all_splits.is_empty() && all_splits != tables)
+                {
+                    let when = "if tables have the classes of all splits";
+                    let way = WayToRead::new(when, &[]);
+                    let besides = scan.tables.besides(&[]);
+                    let tables = Some(all_splits.clone());
+                    doubt.readings.insert(at, WayToRead { tables, besides, ..way });
+                }
+                // Beside class folders, lists may say the splits.
+                let lists = scan.lists.options(true);
+                let by_path = doubt.readings.iter().position(has_classes_alone);
+                if let Some(at) = by_path.filter(|_| !lists.is_empty()) {
+                    let way = doubt.readings[at].clone();
+                    let when = format!("{}, and lists say the splits", way.when);
+                    doubt.readings.insert(at, WayToRead { when, lists, ..way });
+                }
+                let with_files = doubt.readings.iter_mut().filter(|way| !way.files.is_empty());
+                with_files.for_each(|way| {
+                    // Where folders are the splits, lists say nothing more.
+                    if !way.images.iter().any(|images| images.contains("{split")) {
+                        way.lists = scan.lists.options(true);
+                    }
+                    way.colours = scan.tables.colours();
+                });
+                let without_rest = scan.tables.of_training_alone().filter(|_| !folders.has_test());
+                if let (Some(at), Some((training, rest))) = (by_table_at(doubt), without_rest) {
+                    let when =
+                        format!("if the images in `{rest}` have no classes and are left out");
+                    let way =
+                        WayToRead { leaves_out: true, asks: true, ..WayToRead::new(&when, &[]) };
+                    doubt.readings.insert(at, WayToRead { tables: Some(vec![training]), ..way });
+                }
+                let besides = scan.tables.besides(&tables);
+                if let Some(at) =
+                    by_table_at(doubt).filter(|_| !besides.is_empty() && besides.len() < 3)
+                {
+                    let way = WayToRead::new("if these tables belong together", &[]);
+                    let all = [tables.clone(), besides.clone()].concat();
+                    doubt.readings.insert(at, WayToRead { tables: Some(all), ..way });
+                }
+                let is_open = |way: &&mut WayToRead| way.tables.as_ref().is_some_and(Vec::is_empty);
+                for way in doubt.readings.iter_mut().filter(is_open) {
                     way.tables = Some(tables.clone());
+                    way.besides = besides.clone();
+                    // Lists of the splits, which may say the classes, too.
+                    let lists = scan.lists.options(scan.tables.are_of_boxes());
+                    way.lists = match scan.tables.are_of_boxes() || tables.is_empty() {
+                        true => lists,
+                        false => scan.lists.options(true),
+                    };
+                    if tables.is_empty() && !way.lists.is_empty() {
+                        way.tables = None;
+                    }
                     // A table of the training images has no rows for those of the test.
                     let of_training = |table: &String| {
                         let name = table.rsplit('/').next().unwrap_or(table);
                         split_within(name.split('.').next().unwrap_or(name)) == Some(Split::Train)
                     };
-                    way.leaves_out |= folders.has_test() && tables.iter().any(of_training);
+                    if folders.has_test() && tables.iter().any(of_training) {
+                        way.leaves_out = true;
+                        if way.images.is_empty() {
+                            way.images = folders.of_training();
+                        }
+                    }
                 }
             };
-            if let Some(doubt) = pairs_in_one_folder(&folders) {
-                return Err(doubt.into());
-            }
             let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
+                if options.inputs != Inputs::Bytes {
+                    doubt = with_ends(doubt, &folders, is_of_colours);
+                }
                 let has_way = doubt.readings.iter().any(|way| way.tables.is_some());
                 if *options.labels == Labels::Path && !tables.is_empty() && !has_way {
                     doubt.readings.push(in_a_table());
                 }
+                // Without classes, texts beside the images may be their captions.
+                let plain = doubt.readings.iter().find(|way| is_plain(way)).cloned();
+                if let Some(plain) = plain.filter(|_| scan.tables.are_sentences()) {
+                    let Scan { ignored, files, .. } = &*scan;
+                    let texts = not_read::texts(ignored, *files, &plain.images, options);
+                    doubt.readings.extend(texts.into_iter().flat_map(|doubt| doubt.readings));
+                }
                 name_tables(&mut doubt);
+                // What is beside the images may say what they are.
+                let may_say = |extension: &&str| scan.ignored.contains_key(*extension);
+                if ["csv", "tsv", "jsonl", "json", "txt", "xml", "mat"].iter().any(may_say) {
+                    doubt.readings.iter_mut().for_each(|way| way.otherwise = false);
+                }
+                let images = match folders.has_test() {
+                    true => folders.of_training(),
+                    false => {
+                        let plain = doubt.readings.iter().find(|way| is_plain(way));
+                        plain.map(|way| way.images.clone()).unwrap_or_default()
+                    }
+                };
+                let of_lengths = scan.tables.run_lengths(Path::new(path), &images);
+                // Run lengths are neither classes nor texts.
+                if of_lengths.is_some() {
+                    let by_table = doubt.readings.iter_mut().filter(|way| way.tables.is_some());
+                    by_table.for_each(|way| way.asks = true);
+                }
+                let leaves_out = folders.has_test();
+                doubt.readings.extend(of_lengths.map(|way| WayToRead { leaves_out, ..way }));
                 LayoutError::from(doubt)
             })?;
             found.doubts.iter_mut().for_each(name_tables);
-            // A single class beside a table is not what people label images with.
-            let by_table = |doubt: &Doubt| doubt.readings.iter().any(|way| way.tables.is_some());
-            if !tables.is_empty()
-                && options.inputs == Inputs::Images
-                && let Some(doubt) = found.doubts.iter().find(|doubt| by_table(doubt))
+            if let Some(doubt) = classes_of_others(&found, &scan.tables)
+                .filter(|_| *options.labels == Labels::Path && options.inputs == Inputs::Images)
             {
-                let mut doubt = doubt.clone();
-                let all = found.patterns.iter().map(String::as_str).collect::<Vec<_>>();
-                doubt.readings.push(WayToRead::new("if it is the only class", &all));
+                return Err(doubt.into());
+            }
+            if let Some(doubt) = not_read::of_sources(&scan.tables, &found, options) {
                 return Err(doubt.into());
             }
             if let Some(doubt) = masks_among(&scan.marks, &found.patterns) {
                 return Err(doubt.into());
             }
-            scan.doubts.extend(texts_beside(scan, &found.patterns, options));
-            scan.doubts.extend(unread_lists(&scan.lists, found.splits.is_empty()));
-            scan.classes = found.classes;
+            if options.inputs != Inputs::Bytes
+                && let Some(mut doubt) = in_one_folder(&folders, &found.patterns, is_of_colours)
+                    .or_else(|| in_folders(&folders, &found, is_of_colours))
+            {
+                name_tables(&mut doubt);
+                return Err(doubt.into());
+            }
+            let Scan { ignored, files, .. } = &*scan;
+            scan.doubts.extend(not_read::texts(ignored, *files, &found.patterns, options));
+            if found.splits.is_empty() {
+                let by_path: &[String] =
+                    if found.classes.is_empty() { &[] } else { &found.patterns };
+                match scan.lists.doubt(by_path) {
+                    Some(doubt) if !by_path.is_empty() => return Err(doubt.into()),
+                    doubt => scan.doubts.extend(doubt),
+                }
+            }
+            let has_classes = !found.classes.is_empty() && found.splits.is_empty();
+            if let Some(doubt) = not_read::tables_of_splits(&all_splits, &found.patterns, options)
+                .filter(|_| has_classes)
+            {
+                return Err(doubt.into());
+            }
+            scan.doubts.extend(not_read::tables(&scan.tables, &found.patterns, options));
+            scan.classes = found.classes.iter().map(|class| composed(class).into_owned()).collect();
             scan.split_words = found.splits;
             scan.doubts.extend(found.doubts);
             found.patterns
@@ -295,29 +436,60 @@ impl Meaning {
     }
 }
 
-/// As many texts as images, which are not read.
-fn texts_beside(scan: &Scan, patterns: &[String], options: &LayoutOptions<'_>) -> Option<Doubt> {
-    let n = *scan.ignored.get("txt").filter(|n| **n > 1 && **n == scan.files)?;
-    if !options.fields.is_empty() || matches!(options.labels, Labels::Table(_)) {
-        return None;
-    }
-    let [pattern] = patterns else { return None };
-    let text = format!("there are as many texts as images, {n}, and they are left out");
-    let files = vec![("caption".to_owned(), pattern.replace("{ext}", "txt"))];
-    let way = WayToRead { files, ..WayToRead::new("if they are captions", &[pattern]) };
-    Some(Doubt::new(text, vec![way]))
+/// A doubt about images of which nearly each has a file of the same name with an end.
+fn with_ends(doubt: Doubt, folders: &Folders, is_of_colours: IsOfColours<'_>) -> Doubt {
+    let plain = doubt.readings.iter().find(|way| is_plain(way));
+    let Some(plain) = plain.filter(|_| doubt.readings.iter().all(|way| way.files.is_empty()))
+    else {
+        return doubt;
+    };
+    let Some(mut found) = in_one_folder(folders, &plain.images, is_of_colours) else {
+        return doubt;
+    };
+    found.readings.retain(|way| !way.files.is_empty());
+    found.text = format!("{}; {}", found.text, doubt.text);
+    let others = doubt.readings.into_iter().map(|way| WayToRead { otherwise: false, ..way });
+    found.readings.extend(others);
+    found
 }
 
-/// Lists that may say what is in each split, where no folder does.
-fn unread_lists(lists: &BTreeMap<String, Split>, no_splits: bool) -> Option<Doubt> {
-    let splits: BTreeSet<Split> = lists.values().copied().collect();
-    if !no_splits || splits.len() < 2 {
+/// Where the ways by tables begin.
+fn by_table_at(doubt: &Doubt) -> Option<usize> {
+    doubt.readings.iter().position(|way| way.tables.is_some())
+}
+
+/// Whether a way names images and their classes alone.
+fn has_classes_alone(way: &WayToRead) -> bool {
+    let has_label = way.images.iter().all(|pattern| pattern.contains("{label"));
+    has_label && !way.images.is_empty() && way.files.is_empty() && way.tables.is_none()
+}
+
+/// The question whether a table has the classes of the images that are in no class folder, where
+/// others are in such folders.
+fn classes_of_others(found: &Recognised, tables: &TablesBeside) -> Option<Doubt> {
+    let some_lack = found.patterns.iter().any(|pattern| !pattern.contains("{label"));
+    let tables = tables.with_classes();
+    if found.classes.is_empty() || !some_lack || tables.is_empty() {
         return None;
     }
-    let text = format!("{} may say the splits, and are not read", named(lists.keys()));
-    let lists = lists.iter().map(|(list, split)| format!("{list}={{split={split}}}{{path}}"));
-    let way = WayToRead { lists: lists.collect(), ..WayToRead::new("if each line is a path", &[]) };
-    Some(Doubt::new(text, vec![way]))
+    let mut doubt =
+        found.doubts.iter().find(|doubt| doubt.readings.iter().any(|way| way.leaves_out))?.clone();
+    let by_table = |table: String| {
+        let when = format!("if `{table}` has their classes");
+        let (images, tables) = (found.patterns.clone(), Some(vec![table]));
+        WayToRead { images, tables, ..WayToRead::new(&when, &[]) }
+    };
+    let plain =
+        WayToRead { otherwise: true, images: found.patterns.clone(), ..WayToRead::default() };
+    doubt.readings.splice(0..0, tables.into_iter().map(by_table));
+    doubt.readings.push(plain);
+    Some(doubt)
+}
+
+/// Whether a way names images alone, without classes.
+fn is_plain(way: &WayToRead) -> bool {
+    let has_label = way.images.iter().any(|pattern| pattern.contains("{label"));
+    !has_label && !way.images.is_empty() && way.files.is_empty() && way.tables.is_none()
 }
 
 /// Whether a part of paths is to be the class.
@@ -333,89 +505,6 @@ fn wants_labels(options: &LayoutOptions<'_>) -> bool {
 /// Whether a column says the splits.
 fn takes_splits(options: &LayoutOptions<'_>) -> bool {
     matches!(options.labels, Labels::Table(table) if table.split.is_some())
-}
-
-/// Most folders around everything that are looked into.
-const MOST_AROUND: usize = 8;
-
-/// The folder that has everything else in it, such as the one that people pack into an archive:
-/// nothing else is beside it, and there are several folders in it, or one that is a split. It ends
-/// in a slash; nothing if there is none.
-pub(crate) fn one_folder(source: &Source, inputs: Inputs) -> Result<String, LayoutError> {
-    let around = match source {
-        Source::Folder(folder) => around_folders(folder, inputs),
-        Source::Archive(archive) => around_members(archive, inputs)?,
-        Source::Pixels(_) | Source::Datasets(_) => None,
-    };
-    let around = around.unwrap_or_default();
-    let split = around.iter().position(|name| split_like(name).is_some());
-    let kept = match split.map(|at| around.split_at(at)) {
-        None => around.as_slice(),
-        Some((before, [split, ..])) if split_of(split).is_some() => before,
-        Some(_) => &[],
-    };
-    Ok(kept.iter().map(|name| format!("{name}/")).collect())
-}
-
-/// The folders in each other that have everything in them; `None` if images are beside one.
-fn around_folders(source: &Path, inputs: Inputs) -> Option<Vec<String>> {
-    let (mut around, mut folder) = (Vec::new(), source.to_owned());
-    while around.len() < MOST_AROUND {
-        let mut folders = Vec::new();
-        for entry in fs::read_dir(&folder).ok()?.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if hidden(&name) {
-                continue;
-            }
-            if entry.path().is_dir() {
-                folders.push(name);
-            } else if media_type_of(&name, inputs).is_some() {
-                return None;
-            }
-        }
-        match folders.as_slice() {
-            [] => return None,
-            [one] => folder.push(one),
-            _ => break,
-        }
-        around.append(&mut folders);
-        if around.last().is_some_and(|name| split_like(name).is_some()) {
-            break;
-        }
-    }
-    Some(around)
-}
-
-/// The same of an archive.
-fn around_members(archive: &Archive, inputs: Inputs) -> Result<Option<Vec<String>>, LayoutError> {
-    let folders_of = |name: &'_ str| -> Vec<String> {
-        let folders = name.rsplit_once('/').map_or("", |(folders, _)| folders);
-        folders.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect()
-    };
-    let common = |a: &[String], b: &[String]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let (mut around, mut fewest) = (None::<Vec<String>>, usize::MAX);
-    archive.files::<SourceError>(&mut |name, _| {
-        if !hidden(name) && media_type_of(name, inputs).is_some() {
-            let folders = folders_of(name);
-            fewest = fewest.min(folders.len());
-            let known = around.get_or_insert_with(|| folders.clone());
-            known.truncate(common(known, &folders));
-        }
-        Ok(())
-    })?;
-    let has_split = |around: &[String]| around.iter().any(|name| split_like(name).is_some());
-    let around = around.filter(|around| around.len() < fewest || has_split(around));
-    let Some(mut around) = around.filter(|around| !around.is_empty()) else { return Ok(None) };
-    // A folder without images is beside others, too.
-    archive.files::<SourceError>(&mut |name, _| {
-        let folders = if hidden(name) { Vec::new() } else { folders_of(name) };
-        let n = common(&around, &folders);
-        if folders.len() > n {
-            around.truncate(n);
-        }
-        Ok(())
-    })?;
-    Ok(Some(around))
 }
 
 /// Files of fields that are in the source and are not images.
@@ -521,18 +610,18 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         if self.others.has(&name) {
             return Ok(());
         }
-        let Some(media_type) =
-            media_type_of(&name, self.options.inputs).or_else(|| self.media_type_inside(&name))
+        let Some(media_type) = media_type_of(&name, self.options.inputs)
+            .or_else(|| self.media_type_inside(&name))
+            .or_else(|| self.named_png(&extension))
         else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            if LISTS.contains(&extension.as_str())
-                && self.scan.lists.len() < MOST_KINDS
-                && let Some(split) = split_within(&stem)
+            if let Meaning::Counting(folders) = &mut self.meaning
+                && formats::is_image(&extension)
             {
-                self.scan.lists.insert(path.display().to_string(), split);
+                folders.add_other(&name);
             }
+            self.scan.lists.add(path, &extension);
             if path.is_file() || matches!(self.source, Source::Archive(_)) {
                 self.scan.tables.add(path, &extension);
             }
@@ -553,7 +642,7 @@ impl<E: From<LayoutError>> Walk<'_, E> {
                 return Ok(());
             }
         };
-        if !self.meaning.take(text, &mut self.scan)? {
+        if !self.meaning.take(text, size, &mut self.scan)? {
             match self.meaning.left_out(text) {
                 true => self.ignore("other bands"),
                 false => self.scan.unmatched.push(text),
@@ -582,6 +671,13 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         }
         let start = self.source.start::<SHORTEST_PICTURE>(name).ok()?;
         Format::sniff(&start).map(Format::media_type)
+    }
+
+    /// PNG files are arrays only if a pattern of the user names them.
+    fn named_png(&self, extension: &str) -> Option<&'static str> {
+        let LayoutOptions { images, inputs, .. } = self.options;
+        let is_named = || images.iter().any(|pattern| pattern.as_str().ends_with(".png"));
+        (*inputs == Inputs::Arrays && extension == "png" && is_named()).then_some("image/png")
     }
 
     /// Notes a file that cannot be packed; the walk continues and finds the others.

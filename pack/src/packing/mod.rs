@@ -9,11 +9,13 @@
 //! The plan cuts shards by the sizes of source files before any is opened, so an input that
 //! one part leaves out changes nothing in the others.
 
+mod borne_out;
 mod merge;
 mod pack;
 mod pack_report;
 
+pub(crate) use borne_out::borne_out;
 pub use merge::{MergeOptions, MergeReport, merge};
-pub use pack::{PackOptions, Progress, pack};
+pub use pack::{PackOptions, Progress, pack, pack_preview};
 pub(crate) use pack::{check_apart, fields, make_plan, open_source, with_known};
 pub use pack_report::{PackReport, Resampling, SplitReport};

@@ -5,25 +5,31 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
-use super::{PackReport, Resampling};
+use super::{PackReport, Resampling, borne_out};
 use crate::error::Error;
-use crate::facts::{PixelBudget, RunError, merged, setting};
-use crate::layout::{BOXES, Labels, Layout, Scan, Table, Unpacked, scan};
+use crate::facts::{KEY, PixelBudget, RunError, merged, setting};
+use crate::layout::{
+    BOXES, KEY_COLUMN, Labels, Layout, LayoutError, Scan, Table, TableOptions, Unlabelled,
+    Unpacked, key_by_values, other_key, scan,
+};
 use crate::plan::{
     Beside, CheckImages, FractionsBy, PayloadRecipe, Plan, PlanBuilder, PlanOptions, beside,
-    classes, of_imagefolder, of_known, with_roles,
+    classes, of_imagefolder, of_known, of_parquet, with_roles,
 };
 use crate::shards::{
-    Done, Gathered, OutDir, Part, PartFile, PartShard, Planned, ShardWorkers, accepts,
-    finished_bundle, run_id, still_needed,
+    Done, Gathered, OutDir, Part, PartFile, PartShard, Planned, ShardWorkers, UnpackedScenes,
+    accepts, finished_bundle, run_id, still_needed,
 };
-use crate::source::{Inputs, LabelColumn, OnBadInput, PixelRows, Source, listed_classes};
+use crate::source::{
+    Inputs, LabelColumn, OnBadInput, PixelRows, Source, SourceError, listed_classes,
+};
 
 /// Options of a run that do not change a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -77,15 +83,38 @@ pub fn pack(
     check_apart(source, out)?;
     let known = with_known(source, options)?;
     let options = known.as_ref().unwrap_or(options);
-    let mut report = if options.dry_run {
-        dry_run(source, options, progress, cancel)?
-    } else if let Some(report) = finished(source, out, options, progress, cancel)? {
-        report
-    } else {
-        OutDir::with(out, |dir| run(source, dir, options, progress, cancel))?
-    };
+    let mut report = borne_out(source, options, progress, cancel, &mut |options| {
+        if options.dry_run {
+            return dry_run(source, options, progress, cancel);
+        }
+        match finished(source, out, options, progress, cancel)? {
+            Some(report) => Ok(report),
+            None => OutDir::with(out, |dir| run(source, dir, options, None, progress, cancel)),
+        }
+    })?;
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Packs about `n` samples of each split, the first ones of each class, to be looked at: with the
+/// options of the whole, they are what the whole bundle would have. Images that cannot be packed are left out and listed.
+///
+/// # Errors
+/// Those of [`pack`].
+pub fn pack_preview(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    n: u64,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<PackReport, Error> {
+    check_apart(source, out)?;
+    let mut options = with_known(source, options)?.unwrap_or_else(|| options.clone());
+    options.plan.on_error = OnBadInput::Skip;
+    borne_out(source, &options, progress, cancel, &mut |options| {
+        OutDir::with(out, |dir| run(source, dir, options, Some(n), progress, cancel))
+    })
 }
 
 /// The options for a known dataset, if the source is one.
@@ -97,7 +126,10 @@ pub(crate) fn with_known(
         Some(plan) => Some(plan),
         None => match of_known(source, &options.plan)? {
             Some(plan) => Some(plan),
-            None => of_imagefolder(source, &options.plan, &options.temp_dir)?,
+            None => match of_parquet(source, &options.plan)? {
+                Some(plan) => Some(plan),
+                None => of_imagefolder(source, &options.plan, &options.temp_dir)?,
+            },
         },
     };
     Ok(plan.map(|plan| PackOptions { plan, ..options.clone() }))
@@ -215,12 +247,14 @@ fn run(
     source: &Path,
     out: &OutDir,
     options: &PackOptions,
+    preview: Option<u64>,
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<PackReport, Error> {
     let source = &open_source(source, &options.plan, &out.state, cancel)?;
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
+    preview.map(|n| plan.keep_first(n)).transpose()?;
     out.keep_part(options.part)?;
     let shards = part_of(&plan, options);
     let (samples, bytes) = planned(&plan, shards.clone());
@@ -248,6 +282,7 @@ fn run(
         shards,
         fields: &fields,
         pixels: PixelBudget::new(options.plan.max_pixels, options.jobs),
+        unpacked: Arc::new(UnpackedScenes::new(plan.folder())),
         packed: &|samples, bytes| progress(Progress::Packed(samples, bytes)),
         cancel,
     };
@@ -342,14 +377,39 @@ pub(crate) fn make_plan(
     if let Labels::Table(tables) = &options.labels {
         let unpacked =
             unpacked.insert(Unpacked::new(tables, source, &options.source(), dir, cancel)?);
-        let table = Table::open(&unpacked.options, listed_classes(options.classes.as_ref())?)?;
+        let layout = Layout::of_arrays(options.images.clone())?;
+        let parts = layout.fields().map(|field| field.name.as_str().to_owned());
+        let parts = parts.chain(layout.all_have(KEY).then(|| KEY.to_owned())).collect();
+        let mut tables = TableOptions { parts, ..unpacked.options.clone() };
+        let listed = listed_classes(options.classes.as_ref())?;
+        let table = match Table::open(&tables, listed.clone()) {
+            Err(LayoutError::Source(SourceError::NoColumn {
+                what,
+                wanted: None,
+                columns,
+                path,
+            })) if what == KEY_COLUMN => {
+                let Some(key) = key_by_values(&tables, source)? else {
+                    let wanted = None;
+                    return Err(SourceError::NoColumn { what, wanted, columns, path }.into());
+                };
+                tables.key = Some(key);
+                Table::open(&tables, listed)?.with_found_key()
+            }
+            opened => opened?,
+        };
+        if tables.key.is_none()
+            && let Some(doubt) = other_key(&tables, table.key_name(), source)?
+        {
+            return Err(LayoutError::from(doubt).into());
+        }
         table_classes = Some(table.classes.clone());
         let folder = |file: &PathBuf| {
             let in_archive = unpacked.folder(file, source.path());
             in_archive.unwrap_or_else(|| folder_below(source.path(), file))
         };
         let folders = table.files().iter().map(folder).collect();
-        builder.join(table, folders);
+        builder.join(table, folders, layout);
     }
     let mut n = 0_u64;
     beside::check(options)?;
@@ -364,6 +424,9 @@ pub(crate) fn make_plan(
         Ok(builder.look(source, key, bytes)?)
     })?;
     progress(Progress::Scanned(n));
+    if let Labels::Table(tables) = &options.labels {
+        found.take_tables(source, &tables.files);
+    }
     builder.join_files(source, cancel, &mut |n| {
         if n.is_multiple_of(1000) {
             progress(Progress::Scanned(n));
@@ -446,7 +509,6 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
         warnings: super::pack_report::warnings(plan, &splits, found, &options.plan),
-        stored_split: plan.table.split_stored.clone(),
         splits,
         skipped: found.skipped.len() as u64,
         unlabelled: plan.table.unlabelled.n + found.unmatched.n,
@@ -462,7 +524,19 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
             _ => None,
         },
         split_words: found.split_words.clone(),
-        doubts: found.doubts.iter().chain(&plan.table.doubts).cloned().collect(),
+        split_column: options.plan.split_column(),
+        mask_colours: {
+            let colours = options.plan.mask_colours.as_ref();
+            colours.map(|colours| colours.file.display().to_string())
+        },
+        leaves_out: options.plan.unlabelled == Unlabelled::Skip,
+        files: options.plan.files(),
+        doubts: {
+            let of_table =
+                plan.table.doubts.iter().map(|doubt| options.plan.with_what_was_found(doubt));
+            let others = options.plan.taken.iter().chain(&found.doubts).cloned();
+            others.chain(of_table).collect()
+        },
         columns: plan.table.columns.clone(),
         pixels: found.pixels.clone(),
         box_classes: {

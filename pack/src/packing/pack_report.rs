@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
-use crate::facts::{ARCHIVES, BadInputs, Doubt, Outside, counted};
-use crate::layout::{Scan, StoredSplit, TableColumns, unpacked as unpacked_kinds};
+use crate::facts::{ARCHIVES, BadInputs, Doubt, Names, Outside, counted};
+use crate::layout::{Labels, Scan, TableColumns, unpacked as unpacked_kinds};
 use crate::plan::{FractionsBy, Plan, PlanOptions};
 use crate::shards::Part;
 use crate::source::{Inputs, PixelColumns};
@@ -96,6 +96,17 @@ pub struct PackReport {
     /// for rows of pixels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
+    /// Fields of files below the source: their names, and the patterns of the files.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+    /// The column of splits, if it was found by its name and values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split_column: Option<String>,
+    /// The table with the colours of masks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mask_colours: Option<String>,
+    /// Whether images that no pattern fits, or to which a table gives no label, are left out.
+    pub leaves_out: bool,
     /// The dataset of an HDF5 or netCDF-4 file that has the labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_dataset: Option<String>,
@@ -150,9 +161,6 @@ pub struct PackReport {
     pub resumed_shards: u64,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// What the user should know besides, and how to change it: the program has the words.
-    #[serde(skip)]
-    pub stored_split: Option<StoredSplit>,
     /// What is not clear about the paths, with each way to read them.
     #[serde(skip)]
     pub doubts: Vec<Doubt>,
@@ -194,6 +202,20 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
 }
 
 /// Warnings for the user. New samples of a version alone say nothing about its classes and splits.
+/// Classes of a table that no image has, so that the numbers of others are not what they would be
+/// without these.
+fn without_images(plan: &Plan, splits: &BTreeMap<Split, SplitReport>) -> Option<String> {
+    let has = |class: &String| splits.values().any(|split| split.classes.contains_key(class));
+    let mut names = Names::default();
+    // Numbers of classes may have gaps, and mean the same with and without them.
+    let is_name = |class: &&String| class.parse::<i64>().is_err();
+    let unused = plan.classes.iter().filter(|class| !has(class)).filter(is_name);
+    unused.for_each(|class| names.push(class));
+    let n = counted(names.n, "class of the table has", "classes of the table have");
+    let is_some = names.n > 0 && splits.values().any(|split| !split.classes.is_empty());
+    is_some.then(|| format!("{n} no image: {names}"))
+}
+
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
@@ -202,6 +224,9 @@ pub(crate) fn warnings(
 ) -> Vec<String> {
     let is_whole = options.leave_out.is_empty();
     let mut warnings = of_labels(plan, found);
+    if matches!(options.labels, Labels::Table(_)) && options.classes.is_none() && is_whole {
+        warnings.extend(without_images(plan, splits));
+    }
     if is_whole && !found.layout.has_splits() {
         warnings.extend(unlike_fractions(plan, splits, options));
     }

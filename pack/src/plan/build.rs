@@ -3,11 +3,11 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BundlePath, Split};
+use gular_bundle::{BundlePath, Field, Split};
 use gular_codec::Limits;
 
 use super::check::{check_boxes, check_options};
@@ -20,8 +20,8 @@ use super::order::{folded, order_key, split_by};
 use super::record::SortRecord;
 use super::write::{Content, write};
 use crate::facts::{
-    BadInput, BadInputs, Doubt, Fault, KeyList, Names, Remedy, RunError, Sorter, Start, counted,
-    is_jpeg_2000_name, setting,
+    BadInput, BadInputs, ClassNumbers, Doubt, Fault, KeyList, Names, Remedy, RunError, Sorter,
+    Start, WayToRead, counted, is_of_source, setting,
 };
 use crate::layout::{
     BOXES, IN_PIXELS, Join, Labels, Layout, LayoutError, Table, Unlabelled, are_outside,
@@ -95,9 +95,10 @@ impl<'a> PlanBuilder<'a> {
         })
     }
 
-    /// Takes labels, splits and values from a table.
-    pub(crate) fn join(&mut self, table: Table, folders: Vec<String>) {
-        let join = Join::new(&self.dir, self.options.memory_bytes / 2);
+    /// Takes labels, splits and values from a table; `layout` is that of the user's patterns.
+    pub(crate) fn join(&mut self, table: Table, folders: Vec<String>, layout: Layout) {
+        let part = table.part().map(|part| (part.to_owned(), layout));
+        let join = Join::new(&self.dir, self.options.memory_bytes / 2, part);
         self.table = Some(Joining { table, folders, join });
     }
 
@@ -159,8 +160,7 @@ impl<'a> PlanBuilder<'a> {
             self.options;
         let limits = Limits { max_pixels };
         let bands = files.bands();
-        let tiled = tile.is_some();
-        let join = StackOptions { limits, pages, align, bands: &bands, tiled };
+        let join = StackOptions { limits, pages, align, bands: &bands };
         let dir = self.dir.clone();
         let io = |e| PlanError::io("sort in", &dir, e);
         let mut stacks = Sorter::new(&self.dir, memory_bytes / 4);
@@ -231,8 +231,8 @@ impl<'a> PlanBuilder<'a> {
         tile: &TileOptions,
         read: Extra,
     ) -> Result<(), PlanError> {
-        if start.geo.is_none() || is_jpeg_2000_name(key.as_str()) {
-            let text = format!("`{key}` is not a TIFF, and only TIFF can be cut into tiles");
+        if start.geo.is_none() {
+            let text = format!("`{key}` is not TIFF, JPEG 2000 or PNG, which are cut into tiles");
             return Err(setting(&["tile"], text));
         }
         let [ref dates @ .., height, width, bands] = *start.shape.as_slice() else {
@@ -314,10 +314,10 @@ impl<'a> PlanBuilder<'a> {
         check_group(&options, layout)?;
         let mut by_order = Sorter::new(&dir, options.memory_bytes / 4);
         let mut waiting = Waiting::new(&dir, options.memory_bytes / 4);
-        let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
+        let labels = ClassNumbers::new(classes);
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), self.skipped);
-        let (mut resized, mut outside) = (Names::default(), Names::default());
+        let [mut resized, mut outside, mut turned] = <[Names; 3]>::default();
         let boxes_at = from_table.fields.iter().position(|field| field.name.as_str() == BOXES);
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
@@ -340,7 +340,7 @@ impl<'a> PlanBuilder<'a> {
             let extra = stack.as_ref().or_else(|| scene.map(|scene| &scene.read));
             let file = extra.and_then(Extra::first_path).unwrap_or(key);
             let placed = layout.place(file)?.ok_or_else(|| io(damaged_record()))?;
-            let class = placed.label;
+            let class = placed.label.as_deref();
             let group = match &options.group {
                 Some(Group::Column(_)) => Some(group),
                 Some(Group::Part(name)) => placed.values.get(name),
@@ -350,21 +350,21 @@ impl<'a> PlanBuilder<'a> {
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((class, Some(of_path)))
-                    if label.is_some_and(|of| of >= 0 && of != *of_path) =>
+                    if label.is_some_and(|of| of >= 0 && of != of_path) =>
                 {
                     let text = format!(
                         "`{file}` has the class `{class}` by its path, and another one by the table"
                     );
                     return Err(setting(&["images", "labels"], text));
                 }
-                Some((_, Some(label))) => *label,
+                Some((_, Some(label))) => label,
                 Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
             let mut of_size = None;
             let sized = match size
                 .filter(|size| *size == IN_PIXELS || options.check != CheckImages::None)
             {
-                Some(IN_PIXELS) => match (beside.size_of(file), boxes_at) {
+                Some(IN_PIXELS) => match (beside.size_of(file, &mut turned), boxes_at) {
                     (Ok(size), Some(at)) => {
                         of_size = boxes_of_size(values, at, size);
                         if of_size.as_ref().is_some_and(|values| are_outside(values, at)) {
@@ -375,7 +375,7 @@ impl<'a> PlanBuilder<'a> {
                     (Ok(_), None) => Ok(()),
                     (Err(fault), _) => Err(fault),
                 },
-                Some(size) => beside.check_size(file, size, &mut resized),
+                Some(size) => beside.check_size(file, size, [&mut resized, &mut turned]),
                 None => Ok(()),
             };
             let values = of_size.as_deref().unwrap_or(values);
@@ -463,9 +463,11 @@ impl<'a> PlanBuilder<'a> {
             recipe.with_jpeg();
         }
         let files = beside.finish(&recipe);
-        from_table.add_parts(layout)?;
+        from_table.add_parts(layout, &options.fields)?;
         from_table.doubts.extend(of_grids);
         from_table.doubts.extend(of_resized(&resized));
+        from_table.doubts.extend(of_turned(&turned));
+        from_table.doubts.extend(of_sources(&options, layout, &from_table.fields));
         from_table.doubts.extend(of_outside(&outside));
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());
@@ -510,6 +512,26 @@ fn of_outside(images: &Names) -> Option<Doubt> {
 }
 
 /// Images that have another size than their annotations say, and the same form.
+/// Fractions that may put images of one patient, video or the like into two splits.
+fn of_sources(options: &PlanOptions, layout: &Layout, fields: &[Field]) -> Option<Doubt> {
+    let is_grouped = options.group.is_some() || layout.has("group") || options.tile.is_some();
+    let field = fields.iter().find(|field| is_of_source(field.name.as_str()));
+    let name = field.filter(|_| !options.fractions.is_empty() && !is_grouped)?.name.as_str();
+    let text = format!("the fractions may put images of one `{name}` into several splits");
+    let group = if layout.has(name) { format!("{{{name}}}") } else { name.to_owned() };
+    let way = WayToRead { group: Some(group), ..WayToRead::new("to keep them together", &[]) };
+    Some(Doubt::new(text, vec![way]))
+}
+
+/// Images that are turned to be upright, of which annotations may be of the stored pixels.
+fn of_turned(images: &Names) -> Option<Doubt> {
+    let n = counted(images.n, "image with boxes is", "images with boxes are");
+    let text = format!(
+        "{n} turned by EXIF, and boxes are taken to be of the image as it is seen, after turning: {images}"
+    );
+    (images.n > 0).then(|| Doubt::new(text, Vec::new()))
+}
+
 fn of_resized(images: &Names) -> Option<Doubt> {
     let n = counted(images.n, "image has", "images have");
     let text = format!(

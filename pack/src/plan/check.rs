@@ -5,7 +5,7 @@ use gular_codec::Fit;
 
 use crate::facts::setting;
 use crate::layout::{BOXES, Labels};
-use crate::plan::{PayloadRecipe, PlanError, PlanOptions, TileOptions};
+use crate::plan::{Align, FrameOptions, PayloadRecipe, PlanError, PlanOptions, TileOptions};
 use crate::source::Inputs;
 
 /// Least memory for sorting; with less, sorting only reads and writes.
@@ -22,6 +22,9 @@ pub(crate) fn check_options(options: &PlanOptions) -> Result<(), PlanError> {
     }
     if let Some(tile) = options.tile {
         check_tile(tile, options)?;
+    }
+    if let Some(frame) = options.frame {
+        check_frame(frame, options)?;
     }
     let of_rows = matches!(options.inputs, Inputs::Pixels { .. });
     let by_column = matches!(options.labels, Labels::Column(_));
@@ -116,14 +119,43 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), PlanError>
     Ok(())
 }
 
+fn check_frame(frame: FrameOptions, options: &PlanOptions) -> Result<(), PlanError> {
+    let fail = |names, text: &str| Err(setting(names, text.to_owned()));
+    if frame.fit == Fit::Stretch {
+        return fail(&["fit"], "arrays are cropped or padded, but not stretched");
+    }
+    if options.inputs != Inputs::Arrays {
+        return fail(&["fit", "inputs"], "only arrays are cropped or padded");
+    }
+    if options.tile.is_some() {
+        let text = "tiles have one size anyway: scenes that are smaller are padded";
+        return fail(&["fit", "tile"], text);
+    }
+    if options.joins_files() {
+        let text = "samples of which each band or date is a file are not cropped or padded";
+        return fail(&["fit", "images"], text);
+    }
+    if options.align == Align::Resample {
+        let text =
+            "masks are brought to the grid of their images, which then are not cropped or padded";
+        return fail(&["fit", "align"], text);
+    }
+    Ok(())
+}
+
 /// Boxes are fractions of the whole image: what is cut or framed they do not fit.
 pub(super) fn check_boxes(fields: &[Field], recipe: &PayloadRecipe) -> Result<(), PlanError> {
     let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
     match recipe {
-        PayloadRecipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(setting(
-            &["fit", "payload"],
-            "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged",
-        )),
+        PayloadRecipe::Raw { fit: Fit::Crop | Fit::Pad, .. }
+        | PayloadRecipe::Arrays { frame: Some(_), .. }
+            if boxes =>
+        {
+            Err(setting(
+                &["fit", "payload"],
+                "images with boxes cannot be cropped or padded, since boxes are fractions of the whole image; stretch the images, or pack them unchanged",
+            ))
+        }
         _ => Ok(()),
     }
 }

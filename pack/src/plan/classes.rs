@@ -1,8 +1,6 @@
 //! The list of classes, which numbers the labels.
 
-use std::collections::HashSet;
-
-use crate::facts::RunError;
+use crate::facts::{ClassNumbers, RunError};
 use crate::layout::{Labels, Scan};
 use crate::plan::{PlanError, PlanOptions};
 use crate::source::{Classes, listed_classes};
@@ -21,8 +19,8 @@ pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>,
 
 /// Classes, and those of `more` that are not among them.
 pub(crate) fn extended(classes: &[String], more: impl Iterator<Item = String>) -> Vec<String> {
-    let known: HashSet<&String> = classes.iter().collect();
-    let new: Vec<String> = more.filter(|class| !known.contains(class)).collect();
+    let known = ClassNumbers::new(classes);
+    let new: Vec<String> = more.filter(|class| known.get(class).is_none()).collect();
     classes.iter().cloned().chain(new).collect()
 }
 

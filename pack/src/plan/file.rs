@@ -1,8 +1,9 @@
 //! A plan on the disk, and the samples of one of its shards.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
-use std::path::PathBuf;
+use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
@@ -13,6 +14,8 @@ use crate::plan::{FilesOf, PayloadRecipe, PlanError};
 
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;
+/// How many times the number of samples of a preview may be kept, so that each class has one.
+const MOST_PREVIEWS: u64 = 5;
 
 /// A plan on the disk; in memory it keeps data of shards, not of samples.
 #[derive(Debug, Clone)]
@@ -74,6 +77,11 @@ pub(crate) struct Record {
 }
 
 impl Plan {
+    /// The folder that the plan is in, where temporary files have room.
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// Fields whose values are in the plan: those of a table, then those of files.
     pub(crate) fn n_planned(&self) -> usize {
         self.fields.len() - self.n_of_arrays
@@ -102,11 +110,69 @@ impl Plan {
         Ok(())
     }
 
+    /// Keeps about `n` samples of each split, the first ones of each class, for looking at them. The
+    /// plan's digest stays that of the whole.
+    pub(crate) fn keep_first(&mut self, n: u64) -> Result<(), PlanError> {
+        let path = self.path.with_extension("first");
+        let io = |e| PlanError::io("write", &path, e);
+        let mut out = BufWriter::new(File::create(&path).map_err(io)?);
+        let header = self.header()?;
+        writeln!(out, "{header}").map_err(io)?;
+        let mut offset = header.len() as u64 + 1;
+        // Samples without a label are shown as one class more.
+        let of_class = (n / (self.classes.len() as u64).max(1)).max(1);
+        let mut shards = Vec::new();
+        for split in Split::ALL {
+            let mut kept = PlanShard { split, samples: 0, bytes: 0, extra: 0, offset };
+            let counts = self.class_counts.get(split as usize).filter(|_| self.labelled);
+            let of_split = self.shards.iter().filter(|shard| shard.split == split);
+            let n_of_split: u64 = of_split.map(|shard| shard.samples).sum();
+            let wanted = |counts: &Vec<u64>| {
+                let unlabelled = n_of_split.saturating_sub(counts.iter().sum());
+                counts.iter().chain([&unlabelled]).map(|n| (*n).min(of_class)).sum()
+            };
+            // With one sample of each of very many classes, not all are looked at.
+            let wanted = counts.map_or(n, wanted).min(n.saturating_mul(MOST_PREVIEWS));
+            let mut found = HashMap::<i64, u64>::new();
+            'shards: for shard in self.shards.iter().filter(|shard| shard.split == split) {
+                for line in self.lines(shard)? {
+                    let (line, record) = line?;
+                    if kept.samples == wanted {
+                        break 'shards;
+                    }
+                    let of_this = found.entry(record.label).or_default();
+                    if counts.is_some() && *of_this == of_class {
+                        continue;
+                    }
+                    *of_this += 1;
+                    kept.samples += 1;
+                    kept.bytes += record.bytes;
+                    kept.extra += shard.extra / shard.samples.max(1);
+                    offset += line.len() as u64 + 1;
+                    writeln!(out, "{line}").map_err(io)?;
+                }
+            }
+            shards.extend(Some(kept).filter(|kept| kept.samples > 0));
+        }
+        out.flush().map_err(io)?;
+        drop(out);
+        (self.path, self.shards) = (path, shards);
+        Ok(())
+    }
+
     /// Returns the samples of shard `shard`, in order.
     pub(crate) fn records(
         &self,
         shard: &PlanShard,
     ) -> Result<impl Iterator<Item = Result<Record, PlanError>> + use<>, PlanError> {
+        Ok(self.lines(shard)?.map(|line| line.map(|(_, record)| record)))
+    }
+
+    /// The same, each with its line.
+    fn lines(
+        &self,
+        shard: &PlanShard,
+    ) -> Result<impl Iterator<Item = Result<(String, Record), PlanError>> + use<>, PlanError> {
         let path = self.path.clone();
         let io = {
             let path = path.clone();
@@ -118,12 +184,13 @@ impl Plan {
         let n = usize::try_from(shard.samples).unwrap_or(usize::MAX);
         Ok(lines.take(n).map(move |line| {
             let line = line.map_err(&io)?;
-            record(&line).ok_or_else(|| {
-                io(std::io::Error::other(format!(
+            match record(&line) {
+                Some(record) => Ok((line, record)),
+                None => Err(io(std::io::Error::other(format!(
                     "`{}` is not a line of a plan",
                     line.escape_debug()
-                )))
-            })
+                )))),
+            }
         }))
     }
 }

@@ -6,8 +6,9 @@ use gular_bundle::Field;
 
 use super::record::SortRecord;
 use crate::facts::{Doubt, Names, counted, setting};
-use crate::layout::{Join, Joined, Layout, Said, StoredSplit, Table, TableColumns, Unlabelled};
+use crate::layout::{Join, Joined, Layout, Said, Table, TableColumns, Unlabelled};
 use crate::plan::{PlanError, PlanOptions};
+use crate::source::FieldFiles;
 
 /// A table, and the images that wait for its rows.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Joining {
         let (labelled, several) = (table.labelled(), table.several());
         let columns = Some(table.taken());
         let kept = kept.into_inner();
-        let Table { fields, split_stored, left_out, mut doubts, .. } = table;
+        let Table { fields, left_out, mut doubts, .. } = table;
         if kept.n > 0 {
             let n = counted(kept.n, "image has no row", "images have no row");
             let text = format!("{n} or no label in it, and are packed without one: {kept}");
@@ -78,7 +79,6 @@ impl Joining {
             several,
             columns,
             fields,
-            split_stored,
             left_out,
             unlabelled,
             unused,
@@ -98,8 +98,6 @@ pub(crate) struct FromTable {
     pub(super) fields: Vec<Field>,
     /// Columns that were taken for file names, labels and splits.
     pub(crate) columns: Option<TableColumns>,
-    /// The column that became field `split`, and whether as text, where no column sets splits.
-    pub(crate) split_stored: Option<StoredSplit>,
     /// Columns that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     /// Images that were left out because they have no label.
@@ -114,7 +112,18 @@ pub(crate) struct FromTable {
 
 impl FromTable {
     /// Adds the fields that parts of paths become.
-    pub(super) fn add_parts(&mut self, layout: &Layout) -> Result<(), PlanError> {
+    pub(super) fn add_parts(
+        &mut self,
+        layout: &Layout,
+        files: &[FieldFiles],
+    ) -> Result<(), PlanError> {
+        let is_file = |field: &&Field| files.iter().any(|of| of.name == field.name);
+        if let Some(Field { name, .. }) = self.fields.iter().find(is_file) {
+            let text = format!(
+                "a column of the table and files both become the field `{name}`: name the columns that become fields, without it"
+            );
+            return Err(setting(&["columns", "field"], text));
+        }
         for field in layout.fields() {
             if self.fields.iter().any(|known| known.name == field.name) {
                 let text = format!(

@@ -43,11 +43,12 @@ pub use error::PlanError;
 pub(crate) use extra::Extra;
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};
-pub(crate) use known::{of_imagefolder, of_known, with_roles};
+pub use known::has_parquet_images;
+pub(crate) use known::{of_imagefolder, of_known, of_parquet, with_roles};
 pub use options::{
     Align, BandNames, CheckImages, FractionsBy, Group, PackOrder, PlanOptions, TileOptions,
 };
 pub(crate) use order::{folded, hash, split_by};
-pub(crate) use payload::{Depths, PayloadRecipe, array_axes};
-pub use payload::{Fit, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
+pub(crate) use payload::{Depths, Frame, OfFile, PayloadRecipe, array_axes, with_size};
+pub use payload::{Fit, FrameOptions, PayloadOptions, RawOptions, ReencodeOptions, StoredDepth};
 pub(crate) use stack::{Stack, StackFile, StackFiles, StackOptions};

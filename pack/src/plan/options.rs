@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Axes, Envelope, FieldName, Payload, Split};
 use gular_codec::tiff::Pages;
+use serde::{Deserialize, Serialize};
 
-use crate::facts::{BAND, DATE, Pattern};
+use crate::facts::{BAND, DATE, Doubt, Pattern, WayToRead};
 use crate::layout::{Card, Labels, LayoutOptions, Unlabelled};
-use crate::plan::{MaskClass, MaskColours, PayloadOptions};
+use crate::plan::{FrameOptions, MaskClass, MaskColours, PayloadOptions};
 use crate::source::{ArchiveLimits, Classes, FieldFiles, Inputs, OnBadInput, SourceOptions};
 
 /// All options that decide what a bundle contains.
@@ -22,6 +23,8 @@ pub struct PlanOptions {
     pub cards: Vec<Card>,
     /// The known dataset that the options are for, if it was recognised.
     pub dataset: Option<String>,
+    /// What was in doubt and is not any more, since the files bear one reading out.
+    pub taken: Vec<Doubt>,
     /// What to do with images that no pattern fits, or to which a table gives no label.
     pub unlabelled: Unlabelled,
     /// Class names, fixing their order; else the names found, sorted.
@@ -51,6 +54,8 @@ pub struct PlanOptions {
     pub pages: Pages,
     /// Whether the location of each image is compared with those of its other files.
     pub align: Align,
+    /// How arrays of other sizes are brought to one size, if they are.
+    pub frame: Option<FrameOptions>,
     /// The size of tiles, if TIFF scenes are cut.
     pub tile: Option<TileOptions>,
     /// Whether series of fewer dates than the longest are filled up with nodata, instead of being
@@ -136,11 +141,46 @@ impl PlanOptions {
         };
         let mut lists: Vec<String> = table.lines.iter().flat_map(of_file).collect();
         // Tables that the user did not give.
-        if self.dataset.is_some() {
+        if self.dataset.is_some() || !self.taken.is_empty() {
             let tables = table.files.iter().filter(|file| !table.lines.contains_key(*file));
             lists.extend(tables.map(|file| file.display().to_string()));
         }
         lists
+    }
+
+    /// The column of splits that the files bear out.
+    pub(crate) fn split_column(&self) -> Option<String> {
+        let Labels::Table(table) = &self.labels else { return None };
+        let is_of_lines = table.lines.values().flatten().any(|line| line.has("split"));
+        table.split.clone().filter(|_| !is_of_lines && !self.taken.is_empty())
+    }
+
+    /// A doubt about a table that the user did not give: options about its columns need the table.
+    pub(crate) fn with_what_was_found(&self, doubt: &Doubt) -> Doubt {
+        let mut doubt = doubt.clone();
+        if self.taken.is_empty() && self.dataset.is_none() {
+            return doubt;
+        }
+        let Labels::Table(table) = &self.labels else { return doubt };
+        let has = |way: &&mut WayToRead| way.tables.is_none() && way.images.is_empty();
+        for way in doubt.readings.iter_mut().filter(has) {
+            way.images = self.images.iter().map(ToString::to_string).collect();
+            way.files = self.files().into_iter().collect();
+            way.leaves_out = self.unlabelled == Unlabelled::Skip;
+            way.lists = self.lists();
+            way.split_column = way.split_column.take().or_else(|| self.split_column());
+            way.key_column = way.key_column.take().or_else(|| table.key.clone());
+        }
+        doubt
+    }
+
+    /// Fields of files below the source, with the patterns of these.
+    pub(crate) fn files(&self) -> BTreeMap<String, String> {
+        let of = |field: &FieldFiles| {
+            let pattern = field.pattern.as_ref().filter(|_| field.files.is_none())?;
+            Some((field.name.to_string(), pattern.to_string()))
+        };
+        self.fields.iter().filter_map(of).collect()
     }
 
     /// How splits are made, for the plan.
@@ -181,6 +221,7 @@ impl Default for PlanOptions {
             labels: Labels::Path,
             cards: Vec::new(),
             dataset: None,
+            taken: Vec::new(),
             unlabelled: Unlabelled::Fail,
             classes: None,
             fractions: Vec::new(),
@@ -195,6 +236,7 @@ impl Default for PlanOptions {
             axes: BTreeMap::new(),
             pages: Pages::AsSaid,
             align: Align::Check,
+            frame: None,
             tile: None,
             pad_dates: false,
             band_names: BandNames::default(),
@@ -214,7 +256,8 @@ impl Default for PlanOptions {
 }
 
 /// What happens to a sample whose files have locations on the Earth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Align {
     /// A file with another CRS, another size of pixels, or a shift of more than half a pixel
     /// against its image is a bad input.
@@ -253,7 +296,7 @@ impl TileOptions {
 }
 
 /// What the names of bands in TIFF files mean, if these are packed as arrays.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BandNames {
     /// They tell bands apart: files that name the same bands in another order than the first file
@@ -272,7 +315,8 @@ impl BandNames {
 }
 
 /// How samples fall into splits by fractions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FractionsBy {
     /// Numbers are exact, and each class is divided like the whole.
     Exact,
@@ -290,7 +334,8 @@ pub enum Group {
 }
 
 /// The order of samples within a split.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PackOrder {
     /// Ordered by a hash of seed and key, so that neighbours in a shard are unrelated.
     Shuffled,
@@ -299,13 +344,15 @@ pub enum PackOrder {
 }
 
 /// How closely inputs are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CheckImages {
     /// Checks magic bytes and header.
     Header,
     /// Every pixel is decoded; what Pillow and torchvision tolerate is counted.
     Full,
     /// Every pixel is decoded, and nothing is tolerated.
+    #[serde(skip)]
     Strict,
     /// Only checks that files are not empty.
     None,

@@ -8,6 +8,7 @@ use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{Decoder, Rect, encode_png, fit_nearest, holds_values, read_header};
 use serde_json::Value;
 
+use super::framed::{self, Framed, framed};
 use crate::facts::{Fault, Grid, Remedy, array, nearest};
 use crate::plan::{FilesOf, Make, MaskColours, PlacedPolygons, Polygons, other_size, unlike};
 use crate::shards::{Scenes, StoredValue, Wanted};
@@ -35,9 +36,11 @@ impl<'a> ReadFiles<'a> {
     pub(crate) fn compares_sizes(&self) -> bool {
         self.fields.iter().any(|of| match of.make {
             Make::Array { on_image, .. } => on_image,
-            Make::Mask | Make::Picture { .. } | Make::Fitted { .. } | Make::Resampled { .. } => {
-                true
-            }
+            Make::Mask
+            | Make::Picture { .. }
+            | Make::Fitted { .. }
+            | Make::Framed { .. }
+            | Make::Resampled { .. } => true,
             Make::Bytes | Make::Window { .. } => false,
         })
     }
@@ -264,7 +267,7 @@ impl FilesOf {
                 check_text(&self.field, &file)?;
                 Ok(file)
             }
-            Make::Array { dtype, shape, axes, on_image } => {
+            Make::Array { dtype, shape, axes, on_image, frame } => {
                 let limits = decoder.options().limits;
                 if image.grid.is_some()
                     && let Some(geo) = array::geo(&file, &limits, pages)?
@@ -272,6 +275,12 @@ impl FilesOf {
                     image.check_place(&geo)?;
                 }
                 let yx = Axes::yx();
+                if let (Some(frame), Some(axes)) = (frame, axes) {
+                    let found = framed::size(&file, shape, axes, &limits, pages)?;
+                    same_size(found, image.size).map_err(|fault| self.unlike(fault))?;
+                    let framed = Framed { frame, dtype: *dtype, shape, axes };
+                    return Ok(framed.read(&file, &limits, pages)?.values);
+                }
                 let grid = axes.as_ref().unwrap_or(&yx).grid(shape);
                 if let (Some(grid), true) = (grid, on_image) {
                     let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
@@ -289,6 +298,25 @@ impl FilesOf {
                 same_size(size, image.size)?;
                 let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
                 Ok(fit_nearest(&values, size, pixel, *to, *fit)?)
+            }
+            Make::Framed { dtype, frame } => {
+                let limits = decoder.options().limits;
+                let geo = array::geo(&file, &limits, pages)?;
+                if let Some(geo) = geo.as_ref().filter(|_| image.grid.is_some()) {
+                    image.check_place(geo)?;
+                }
+                let (size, values) = mask(&file, *dtype, decoder, pages)?;
+                same_size(size, image.size)?;
+                frame.corner(size)?;
+                let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+                // The largest unsigned number or -1, so that no class has it.
+                let fill = self
+                    .field
+                    .nodata
+                    .as_ref()
+                    .and_then(|nodata| array::number_of(*dtype)?.encode(nodata.value()));
+                let fill = fill.unwrap_or_else(|| vec![0xff; pixel]);
+                Ok(framed(&values, size, frame.size, pixel, &fill))
             }
         }
     }

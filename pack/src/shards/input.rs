@@ -1,11 +1,13 @@
 //! Reads an input file, decides whether it can be packed, and makes its value.
 use std::mem;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gular_bundle::{Digest, Payload};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{DecodeOptions, Decoder, Format, Header, Limits, read_header};
 
+use super::framed;
 use crate::facts::{
     ArrayValues, BadInput, Fault, Grid, PixelBudget, Pixels, Spares, array, becomes_png,
     is_jpeg_2000_name, stem_and_extension,
@@ -14,7 +16,9 @@ use crate::layout::stored;
 use crate::plan::{
     Align, CheckImages, Extra, PayloadRecipe, Plan, PlanOptions, Record, Stack, TileOptions, tiles,
 };
-use crate::shards::{Maker, OfImage, ReadFiles, Scenes, StackWindow, Value, Wanted, Window, stack};
+use crate::shards::{
+    Maker, OfImage, ReadFiles, Scenes, StackWindow, UnpackedScenes, Value, Wanted, Window, stack,
+};
 use crate::source::{Inputs, Source, array_start, media_type_of, read_file};
 
 /// Memory of larger files is not kept: every thread keeps that of one.
@@ -76,12 +80,13 @@ pub(crate) struct InputReader<'a> {
 
 impl<'a> InputReader<'a> {
     /// Returns a reader of the samples of `plan`, with memory from `spares`, which decodes as
-    /// `pixels` allows.
+    /// `pixels` allows, with the scenes that other readers unpacked.
     pub(crate) fn new(
         plan: &'a Plan,
         options: &'a PlanOptions,
         spares: &'a Spares,
         pixels: &'a PixelBudget,
+        unpacked: &Arc<UnpackedScenes>,
     ) -> Self {
         let PlanOptions { max_pixels, pages, align, .. } = *options;
         let limits = Limits { max_pixels };
@@ -94,7 +99,7 @@ impl<'a> InputReader<'a> {
             maker: Maker { recipe: &plan.recipe, spares, statistics: false, pages },
             compares_places: align != Align::Ignore && !files.is_empty(),
             files,
-            scenes: Scenes::new(max_pixels, pages),
+            scenes: Scenes::new(max_pixels, pages, unpacked),
             pixels,
             file: Vec::new(),
         }
@@ -185,10 +190,14 @@ impl<'a> InputReader<'a> {
 
     /// Returns the values of the fields that an array brings along.
     fn of_array(&self, geo: Option<Geo>, extra: Option<&Extra>) -> Vec<Vec<u8>> {
-        let PayloadRecipe::Arrays { geo: is_geo, nodatas, .. } = self.plan.recipe else {
+        let recipe = &self.plan.recipe;
+        let PayloadRecipe::Arrays { geo: is_geo, nodatas, ref of_files, .. } = *recipe else {
             return Vec::new();
         };
-        let Geo { crs, transform, nodata, .. } = geo.unwrap_or_default();
+        let geo = geo.unwrap_or_default();
+        let further =
+            of_files.iter().map(|of| of.value(&geo, recipe.n_bands())).collect::<Vec<_>>();
+        let Geo { crs, transform, nodata, .. } = geo;
         let mut values = Vec::new();
         if is_geo {
             let transform = transform.unwrap_or([f64::NAN; 6]);
@@ -198,6 +207,7 @@ impl<'a> InputReader<'a> {
         if nodatas {
             values.push(nodata.unwrap_or(f64::NAN).to_le_bytes().to_vec());
         }
+        values.extend(further);
         if let (true, Some(Extra::Stack(stack))) = (self.plan.recipe.n_dates() > 0, extra) {
             values.push(stack.dates.join("\n").into_bytes());
         }
@@ -252,7 +262,12 @@ impl<'a> InputReader<'a> {
     fn of_file(&self, bytes: &[u8]) -> Result<OfImage, Fault> {
         let size = match self.options.inputs == Inputs::Images && self.files.compares_sizes() {
             true => Some(read_header(bytes, &self.limits)?.upright_size()),
-            false => self.plan.recipe.size(),
+            false => match self.plan.recipe {
+                PayloadRecipe::Arrays {
+                    frame: Some(_), ref shape, axes: Some(ref axes), ..
+                } => Some(framed::size(bytes, shape, axes, &self.limits, self.options.pages)?),
+                _ => self.plan.recipe.size(),
+            },
         };
         let grid = match self.compares_places && self.options.inputs == Inputs::Arrays {
             true => array::geo(bytes, &self.limits, self.options.pages)?.map(|geo| Grid::of(&geo)),

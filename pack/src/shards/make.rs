@@ -6,6 +6,7 @@ use gular_bundle::{Digest, Dtype};
 use gular_codec::tiff::{Geo, Pages};
 use gular_codec::{Decoder, Error, JpegEncoder, Picture, Resize, resize};
 
+use super::framed::Framed;
 use crate::facts::{ArrayValues, Channels, Fault, Remedy, Spares, Sums, Valid, array};
 use crate::plan::{BandNames, PayloadRecipe, StoredDepth};
 
@@ -59,7 +60,7 @@ pub(crate) struct Maker<'a> {
 impl Maker<'_> {
     /// The value of an array, given its contents.
     pub(crate) fn array(&self, array: ArrayValues) -> Result<Value, Fault> {
-        let ArrayValues { mut values, geo, valid } = array;
+        let ArrayValues { mut values, mut geo, valid } = array;
         let PayloadRecipe::Arrays { dtype, ref shape, ref axes, ref bands, band_names, .. } =
             *self.recipe
         else {
@@ -67,8 +68,14 @@ impl Maker<'_> {
         };
         // A row of a table of pixels and an .npy file have no names of bands.
         let names = geo.as_ref().map_or(&[][..], |geo| &geo.bands);
-        if band_names == BandNames::Compare {
-            values = in_order(values, dtype, names, bands)?;
+        if band_names == BandNames::Compare
+            && let Some(order) = order(names, bands)?
+        {
+            values = in_order(&values, dtype, &order);
+            if let Some(geo) = geo.as_mut().filter(|geo| !geo.scales.is_empty()) {
+                geo.scales =
+                    order.iter().filter_map(|band| geo.scales.get(*band)).copied().collect();
+            }
         }
         let axes = axes.as_ref().filter(|_| self.statistics);
         let channels = axes.and_then(|axes| Channels::of(axes, shape));
@@ -82,8 +89,12 @@ impl Maker<'_> {
     pub(crate) fn make(&self, file: &mut Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
             PayloadRecipe::Encoded | PayloadRecipe::Bytes => Ok(Value::of(mem::take(file))),
-            PayloadRecipe::Arrays { dtype, ref shape, .. } => {
+            PayloadRecipe::Arrays { dtype, ref shape, ref axes, ref frame, .. } => {
                 let limits = &decoder.options().limits;
+                if let (Some(frame), Some(axes)) = (frame, axes) {
+                    let framed = Framed { frame, dtype, shape, axes };
+                    return self.array(framed.read(file, limits, self.pages)?);
+                }
                 self.array(array::values(file, dtype, shape, limits, self.pages)?)
             }
             PayloadRecipe::Reencoded { max_side, quality, .. } => {
@@ -134,16 +145,11 @@ impl Maker<'_> {
     }
 }
 
-/// The values of an array with its bands in the order of `wanted`, those of all arrays; `found` are
-/// the names of its own.
-fn in_order(
-    values: Vec<u8>,
-    dtype: Dtype,
-    found: &[String],
-    wanted: &[String],
-) -> Result<Vec<u8>, Fault> {
+/// Where the bands of all arrays are in an array, if its order is another one; `found` are the names
+/// of its own bands.
+fn order(found: &[String], wanted: &[String]) -> Result<Option<Vec<usize>>, Fault> {
     if found == wanted {
-        return Ok(values);
+        return Ok(None);
     }
     let named = |names: &[String]| format!("`{}`", names.join("`, `"));
     let refuse = |reason: String| {
@@ -171,15 +177,20 @@ fn in_order(
         let (found, wanted) = (named(found), named(wanted));
         return refuse(format!("its bands are {found}, and those of the first array {wanted}"));
     };
+    Ok(Some(order))
+}
+
+/// The values of an array with its bands in another order.
+fn in_order(values: &[u8], dtype: Dtype, order: &[usize]) -> Vec<u8> {
     let size = usize::try_from(dtype.size_bytes()).unwrap_or(1);
     let mut ordered = Vec::with_capacity(values.len());
     for pixel in values.chunks_exact(size * order.len()) {
-        for band in &order {
+        for band in order {
             ordered
                 .extend_from_slice(pixel.get(band * size..(band + 1) * size).unwrap_or_default());
         }
     }
-    Ok(ordered)
+    ordered
 }
 
 const BAND_HINT: &str = "give all files the same names of bands, or none";
@@ -220,17 +231,21 @@ mod tests {
         let bands_first = bands.is_empty();
         let bands = bands.iter().map(|name| (*name).to_owned()).collect();
         let (band_names, nodata, nodatas, geo) = (BandNames::Compare, None, false, false);
-        let (joined, tile, align, decoder) = (Vec::new(), None, None, None);
+        let (wavelengths, of_files) = (Vec::new(), Vec::new());
+        let (joined, frame, tile, align, decoder) = (Vec::new(), None, None, None, None);
         PayloadRecipe::Arrays {
             dtype,
             shape,
             axes: Some(if bands_first { Axes::cyx() } else { Axes::yxc() }),
             bands,
+            wavelengths,
             band_names,
             nodata,
             nodatas,
             geo,
+            of_files,
             joined,
+            frame,
             tile,
             align,
             decoder,
@@ -257,13 +272,16 @@ mod tests {
         let maker = Maker { recipe: &recipe, spares: &spares, statistics: true, pages };
         let made = |bands: &[&str], values: [u16; 6]| {
             let bands = bands.iter().map(|name| (*name).to_owned()).collect();
-            let geo = Some(Geo { bands, nodata: Some(40.0), ..Geo::default() });
+            // The scale of each band is a tenth of its number.
+            let scales = values[..3].iter().map(|n| [f64::from(*n) / 10.0, 0.0]).collect();
+            let geo = Some(Geo { bands, scales, nodata: Some(40.0), ..Geo::default() });
             let values = values.into_iter().flat_map(u16::to_le_bytes).collect();
             maker.array(ArrayValues { values, geo, valid: None })
         };
         let first = made(&["B02", "B03", "B04"], [2, 3, 4, 20, 30, 40]).unwrap();
         let other = made(&["B04", "B02", "B03"], [4, 2, 3, 40, 20, 30]).unwrap();
         assert_eq!((&first.bytes, &first.sums), (&other.bytes, &other.sums));
+        assert_eq!(other.geo.unwrap().scales, [[0.2, 0.0], [0.3, 0.0], [0.4, 0.0]]);
         assert_eq!(first.sums.unwrap().counts, [2, 2, 1]);
         for (bands, words) in [
             (

@@ -9,6 +9,7 @@
 
 mod beside;
 mod error;
+mod framed;
 mod input;
 mod make;
 mod output_folder;
@@ -19,6 +20,7 @@ mod resample;
 mod scenes;
 mod shard_results;
 mod stack;
+mod unpacked;
 mod workers;
 
 pub(crate) use beside::{OfImage, ReadFiles};
@@ -31,7 +33,8 @@ pub use part::Part;
 pub use part_file::PART_NAME;
 pub(crate) use part_file::{PartFile, PartShard, Planned};
 pub(crate) use read_ahead::{Item, ReadAhead};
-pub(crate) use scenes::{ScenePart, Scenes, Wanted, Window, inside, n_valid, padded};
+pub(crate) use scenes::{Scenes, Wanted, Window, inside, n_valid, padded};
 pub(crate) use shard_results::Gathered;
 pub(crate) use stack::StackWindow;
+pub(crate) use unpacked::UnpackedScenes;
 pub(crate) use workers::{ShardWorkers, accepts, run_id, still_needed};

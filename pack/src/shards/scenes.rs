@@ -7,12 +7,15 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use gular_codec::tiff::{Chunks, Geo, Number, Pages, Positioned, Tiff};
 use gular_codec::{Limits, Rect};
 
-use crate::facts::{Fault, Grid, check_bytes, is_jpeg_2000_name};
-use crate::source::{Source, read_file};
+use super::framed::framed;
+use super::unpacked::{FilePart, UnpackedScenes, as_tiff};
+use crate::facts::{Fault, Grid, array, check_bytes};
+use crate::source::Source;
 
 /// The number of files that one thread keeps open, unless a sample has more.
 const MOST_OPEN: usize = 8;
@@ -67,6 +70,7 @@ pub(crate) struct Scenes {
     most_open: usize,
     n_opened: u64,
     chunks: Chunks,
+    unpacked: Arc<UnpackedScenes>,
 }
 
 struct Open {
@@ -79,8 +83,10 @@ struct Open {
 
 enum SceneBytes {
     File(File),
-    /// A member of an archive.
+    /// A file that was read, or decoded, as a whole.
     Bytes(Vec<u8>),
+    /// A scene that was unpacked.
+    Part(FilePart),
 }
 
 impl Positioned for SceneBytes {
@@ -88,6 +94,7 @@ impl Positioned for SceneBytes {
         match self {
             Self::File(file) => file.len_bytes(),
             Self::Bytes(bytes) => bytes.as_slice().len_bytes(),
+            Self::Part(part) => part.len_bytes(),
         }
     }
 
@@ -95,6 +102,7 @@ impl Positioned for SceneBytes {
         match self {
             Self::File(file) => file.read_at(offset, out),
             Self::Bytes(bytes) => bytes.as_slice().read_at(offset, out),
+            Self::Part(part) => part.read_at(offset, out),
         }
     }
 }
@@ -107,10 +115,11 @@ pub(crate) struct ScenePart {
 }
 
 impl Scenes {
-    pub(crate) fn new(max_pixels: u64, pages: Pages) -> Self {
+    pub(crate) fn new(max_pixels: u64, pages: Pages, unpacked: &Arc<UnpackedScenes>) -> Self {
         let limits = Limits { max_pixels };
         let (open, most_open, chunks) = (Vec::new(), MOST_OPEN, Chunks::new(CHUNK_BYTES));
-        Self { limits, pages, open, most_open, n_opened: 0, chunks }
+        let unpacked = Arc::clone(unpacked);
+        Self { limits, pages, open, most_open, n_opened: 0, chunks, unpacked }
     }
 
     /// Columns and rows of the scene of a window, which may be outside of it, and the scene's
@@ -126,21 +135,16 @@ impl Scenes {
         Ok(&self.open[at].tiff)
     }
 
-    /// The limits of what is decoded.
-    pub(crate) fn limits(&self) -> Limits {
-        self.limits
-    }
-
     /// Keeps so many files open, if that is not too many.
     pub(crate) fn keep_open(&mut self, files: usize) {
         self.most_open = self.most_open.max(files.min(MOST_OF_A_SAMPLE));
     }
 
-    /// Opens a file that is read as a whole, also one in an archive.
+    /// Opens a file that is read as a whole, in memory if it is not a TIFF in a folder.
     pub(crate) fn load(&mut self, wanted: &Wanted<'_>) -> Result<(), Fault> {
         let known = |open: &Open| open.source == wanted.number && open.path == wanted.path;
-        if let (Source::Archive(_), false) = (wanted.source, self.open.iter().any(known)) {
-            let bytes = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
+        if !is_read_in_parts(wanted) && !self.open.iter().any(known) {
+            let bytes = as_tiff(wanted, &self.limits)?;
             self.open(wanted, SceneBytes::Bytes(bytes))?;
         }
         Ok(())
@@ -182,14 +186,10 @@ impl Scenes {
         if let Some(at) = self.open.iter().position(known) {
             return Ok(at);
         }
-        let Source::Folder(folder) = wanted.source else {
-            let reason = "a scene in an archive cannot be cut".to_owned();
-            return Err(Fault::new(reason, Some("unpack the archive")));
+        let (Source::Folder(folder), true) = (wanted.source, is_read_in_parts(wanted)) else {
+            let part = self.unpacked.scene(wanted, &self.limits)?;
+            return self.open(wanted, SceneBytes::Part(part));
         };
-        if is_jpeg_2000_name(wanted.path) {
-            let reason = "JPEG 2000 cannot be cut into tiles".to_owned();
-            return Err(Fault::new(reason, Some("convert it: `gdal_translate IN.jp2 OUT.tif`")));
-        }
         let unreadable = |e| Fault::new(format!("cannot be read: {e}"), None);
         let file = File::open(folder.join(wanted.path)).map_err(unreadable)?;
         let found = file.metadata().map_err(unreadable)?.len();
@@ -216,6 +216,11 @@ impl Scenes {
         self.open.push(Open { source, path, number, contents, tiff });
         Ok(self.open.len() - 1)
     }
+}
+
+/// Whether a file is a TIFF in a folder, of which parts can be read.
+fn is_read_in_parts(wanted: &Wanted<'_>) -> bool {
+    matches!(wanted.source, Source::Folder(_)) && array::is_tiff(wanted.path)
 }
 
 fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Window, Fault> {
@@ -245,8 +250,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     }
     let fill = nodata.clone().unwrap_or_else(|| vec![wanted.beyond; bytes]);
     let (values, valid) = padded((values, valid), rect, side, pixel, &fill, nodata.is_some());
-    let transform = tiff.geo.window_transform(x, y);
-    let geo = Geo { transform, ..tiff.geo.clone() };
+    let geo = tiff.geo.of_window(x, y);
     let scene_grid = Grid::of(&tiff.geo);
     Ok(Window { values, geo, valid, scene, scene_grid, is_empty: false })
 }
@@ -266,27 +270,14 @@ pub(crate) fn padded(
     fill: &[u8],
     is_nodata: bool,
 ) -> (Vec<u8>, Option<Vec<u8>>) {
-    let (width, height, side) = (rect.width as usize, rect.height as usize, side as usize);
-    if (width, height) == (side, side) {
+    let (from, to) = ((rect.width, rect.height), (side, side));
+    if from == to {
         return (values, valid);
     }
-    let mut kept = None;
-    if valid.is_some() || !is_nodata {
-        let inside = valid.unwrap_or_else(|| vec![1; width * height]);
-        let mut padded = vec![0; side * side];
-        let rows = inside.chunks_exact(width.max(1));
-        for (row, line) in rows.zip(padded.chunks_exact_mut(side)) {
-            line[..row.len()].copy_from_slice(row);
-        }
-        kept = Some(padded);
-    }
-    let line = side * pixel;
-    let mut padded = fill.repeat(line * side / fill.len().max(1));
-    let rows = values.chunks_exact((width * pixel).max(1));
-    for (row, line) in rows.zip(padded.chunks_exact_mut(line)) {
-        line[..row.len()].copy_from_slice(row);
-    }
-    (padded, kept)
+    let all = || vec![1; rect.width as usize * rect.height as usize];
+    let valid = valid.or_else(|| (!is_nodata).then(all));
+    let valid = valid.map(|valid| framed(&valid, from, to, 1, &[0]));
+    (framed(&values, from, to, pixel, fill), valid)
 }
 
 impl Window {

@@ -3,14 +3,13 @@
 use std::mem;
 
 use gular_codec::Rect;
-use gular_codec::jpeg2000::Jpeg2000;
-use gular_codec::tiff::{Geo, Number, Pages};
+use gular_codec::tiff::{Geo, Number};
 
 use super::resample::{Coarse, bilinear};
-use crate::facts::{Fault, Grid, array, check_bytes, is_jpeg_2000_name};
+use crate::facts::{Fault, Grid, check_bytes};
 use crate::plan::{Stack, StackFile};
-use crate::shards::{ScenePart, Scenes, Wanted, Window, inside, n_valid, padded};
-use crate::source::{Source, jpeg_2000_header, read_file};
+use crate::shards::{Scenes, Wanted, Window, inside, n_valid, padded};
+use crate::source::Source;
 
 /// The part of a sample that is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +29,8 @@ pub(crate) struct StackWindow<'a> {
 struct StackCommon {
     /// The location of the finest file.
     geo: Geo,
+    /// Scale and offset of each band.
+    scales: Vec<[f64; 2]>,
     /// Columns and rows of the finest file.
     size: (u32, u32),
     number: Number,
@@ -44,7 +45,7 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
     let StackWindow { source, stack, tile, bands, n_dates } = wanted;
     let n_frames = n_dates.max(stack.n_frames());
     scenes.keep_open(stack.parts.len());
-    let common = common(scenes, source, stack)?;
+    let common = common(scenes, source, stack, tile.is_none())?;
     let (corner, side, min_valid) = tile.unwrap_or_default();
     let rect = match tile {
         Some(_) => inside(common.size, corner, side),
@@ -61,7 +62,7 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
     let fill = common.nodata.clone().unwrap_or_else(|| vec![0; common.number.bytes()]);
     let (mut values, mut valid, mut found) = (Vec::new(), None::<Vec<u8>>, 0);
     for (i, parts) in stack.frames().enumerate() {
-        let (of_frame, kept) = frame(scenes, source, parts, &common, rect)?;
+        let (of_frame, kept) = frame(scenes, source, parts, &common, rect, tile.is_none())?;
         if min_valid > 0.0 {
             let nodata = common.nodata.as_deref();
             found += n_valid(&of_frame, common.number, frame_bands, nodata, kept.as_deref());
@@ -101,10 +102,12 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
     if min_valid > 0.0 && (found as f64) < asked {
         return Ok(Window::empty(common.size));
     }
-    let transform = common.geo.window_transform(rect.x, rect.y);
     let scene_grid = Grid::of(&common.geo);
-    let bands = if bands.is_empty() { common.geo.bands } else { bands.to_vec() };
-    let geo = Geo { transform, bands, ..common.geo };
+    let mut geo = common.geo.of_window(rect.x, rect.y);
+    geo.set_scales(common.scales);
+    if !bands.is_empty() {
+        geo.bands = bands.to_vec();
+    }
     Ok(Window { values, geo, valid, scene: common.size, scene_grid, is_empty: false })
 }
 
@@ -114,12 +117,9 @@ fn file<'a>(source: &'a Source, part: &'a StackFile) -> Wanted<'a> {
     Wanted { source, number, path, bytes: *bytes, corner, side, min_valid, beyond }
 }
 
-/// Reads a member of an archive, if it is not in memory.
-fn load(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<(), Fault> {
-    match is_jpeg_2000_name(wanted.path) {
-        true => Ok(()),
-        false => scenes.load(wanted),
-    }
+/// Reads a file that cannot be read in parts, if it is wanted as a whole and not in memory.
+fn load(scenes: &mut Scenes, wanted: &Wanted<'_>, is_whole: bool) -> Result<(), Fault> {
+    if is_whole { scenes.load(wanted) } else { Ok(()) }
 }
 
 /// What the header of a file says.
@@ -131,23 +131,35 @@ struct RasterHeader {
 }
 
 fn header(scenes: &mut Scenes, wanted: &Wanted<'_>) -> Result<RasterHeader, Fault> {
-    if is_jpeg_2000_name(wanted.path) {
-        let Jpeg2000 { width, height, number, bands, geo, .. } =
-            jpeg_2000_header(wanted.source, wanted.path, wanted.bytes, scenes.limits())?;
-        return Ok(RasterHeader { size: (width, height), number, bands: bands.into(), geo });
-    }
     let tiff = scenes.tiff(wanted)?;
     let (size, number, bands) = ((tiff.width, tiff.height), tiff.number, tiff.bands.into());
     Ok(RasterHeader { size, number, bands, geo: tiff.geo.clone() })
 }
 
 /// Looks at the headers again: files may have been changed since the plan was made.
-fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<StackCommon, Fault> {
+fn common(
+    scenes: &mut Scenes,
+    source: &Source,
+    stack: &Stack,
+    is_whole: bool,
+) -> Result<StackCommon, Fault> {
     let mut common: Option<StackCommon> = None;
-    for part in &stack.parts {
-        load(scenes, &file(source, part))?;
+    let (mut scales, n_of_frame) = (Vec::new(), stack.parts.len() / stack.n_frames());
+    for (i, part) in stack.parts.iter().enumerate() {
+        load(scenes, &file(source, part), is_whole)?;
         let RasterHeader { size, number, bands, geo } = header(scenes, &file(source, part))?;
         let pixels = |size: (u32, u32)| u64::from(size.0) * u64::from(size.1);
+        // Those of each band, at whatever date.
+        let own = geo.scales_of(bands);
+        match scales.get(i % n_of_frame) {
+            None => scales.push(own),
+            Some(first) if *first == own => {}
+            Some(_) => {
+                let reason =
+                    format!("its file `{}` has another scale than at the first date", part.path);
+                return Err(Fault::new(reason, Some("bring all dates to one scale")));
+            }
+        }
         let nodata = geo.nodata.and_then(|nodata| number.encode(nodata));
         match &mut common {
             Some(of) if (of.number, of.bands) != (number, bands) => {
@@ -155,10 +167,14 @@ fn common(scenes: &mut Scenes, source: &Source, stack: &Stack) -> Result<StackCo
                 return Err(Fault::new(reason, None));
             }
             Some(of) if pixels(of.size) >= pixels(size) => {}
-            _ => common = Some(StackCommon { geo, size, number, bands, nodata }),
+            _ => {
+                let scales = Vec::new();
+                common = Some(StackCommon { geo, scales, size, number, bands, nodata });
+            }
         }
     }
-    common.ok_or_else(|| Fault::new("it has no files".to_owned(), None))
+    let common = common.ok_or_else(|| Fault::new("it has no files".to_owned(), None))?;
+    Ok(StackCommon { scales: scales.concat(), ..common })
 }
 
 /// The pixels of one date.
@@ -168,6 +184,7 @@ fn frame(
     parts: &[StackFile],
     common: &StackCommon,
     rect: Rect,
+    is_whole: bool,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
     let of_part = common.number.bytes() * common.bands;
     let pixel = of_part * parts.len();
@@ -175,7 +192,7 @@ fn frame(
     let mut values = Vec::new();
     let mut valid: Option<Vec<u8>> = None;
     for (at, part) in parts.iter().enumerate() {
-        let (mut read, kept) = plane(scenes, &file(source, part), common, rect)?;
+        let (mut read, kept) = plane(scenes, &file(source, part), common, rect, is_whole)?;
         if parts.len() == 1 {
             values = mem::take(&mut read);
         } else {
@@ -202,11 +219,12 @@ fn plane(
     wanted: &Wanted<'_>,
     common: &StackCommon,
     rect: Rect,
+    is_whole: bool,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), Fault> {
-    load(scenes, wanted)?;
+    load(scenes, wanted, is_whole)?;
     let RasterHeader { size, number, bands, geo } = header(scenes, wanted)?;
     if size == common.size {
-        let read = part(scenes, wanted, rect)?;
+        let read = scenes.part(wanted, rect)?;
         return Ok((read.values, read.valid));
     }
     let (nodata, own) = (geo.nodata, Grid::of(&geo));
@@ -215,27 +233,11 @@ fn plane(
     let ratio = |n: u32, of: u32| f64::from(n) / f64::from(of);
     let by_size = [0.0, ratio(size.0, common.size.0), 0.0, 0.0, 0.0, ratio(size.1, common.size.1)];
     let to_file = by_location.unwrap_or(by_size);
-    // JPEG 2000 is only decoded as a whole.
-    let around = match is_jpeg_2000_name(wanted.path) {
-        true => Rect::whole(size.0, size.1),
-        false => around(&to_file, rect, size),
-    };
-    let read = part(scenes, wanted, around)?;
+    let around = around(&to_file, rect, size);
+    let read = scenes.part(wanted, around)?;
     let (values, valid) = (read.values.as_slice(), read.valid.as_deref());
     let coarse = Coarse { values, valid, rect: around, number, bands, nodata };
     Ok(bilinear(coarse, &to_file, rect))
-}
-
-fn part(scenes: &mut Scenes, wanted: &Wanted<'_>, rect: Rect) -> Result<ScenePart, Fault> {
-    if !is_jpeg_2000_name(wanted.path) {
-        return scenes.part(wanted, rect);
-    }
-    let file = read_file(wanted.source, wanted.path, wanted.bytes, Vec::new())?;
-    let jp2 = Jpeg2000::read(file.as_slice(), &scenes.limits())?;
-    let shape = [jp2.height.into(), jp2.width.into(), jp2.bands.into()];
-    let (dtype, limits) = (array::dtype_of(jp2.number), scenes.limits());
-    let read = array::values(&file, dtype, &shape, &limits, Pages::AsSaid)?;
-    Ok(ScenePart { values: read.values, valid: None })
 }
 
 /// The pixels of a file of `size` between whose centres those of a rectangle of an image lie.

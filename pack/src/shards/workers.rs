@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
 use gular_codec::tiff::Pages;
@@ -19,7 +19,9 @@ use gular_files::{Free, parallel};
 
 use crate::facts::{BadInputs, Fault, PixelBudget, RunError, Spares, Sums};
 use crate::plan::{Align, PayloadRecipe, Plan, PlanOptions, PlanShard, Record};
-use crate::shards::{Done, InputReader, Item, OutDir, ReadAhead, ShardError, Value};
+use crate::shards::{
+    Done, InputReader, Item, OutDir, ReadAhead, ShardError, UnpackedScenes, Value,
+};
 use crate::source::{OnBadInput, Source};
 
 /// Bytes that all threads together may have read ahead: some 300 photographs, so that one slow
@@ -40,6 +42,7 @@ pub(crate) struct ShardWorkers<'a> {
     pub(crate) shards: Range<usize>,
     pub(crate) fields: &'a [Field],
     pub(crate) pixels: PixelBudget,
+    pub(crate) unpacked: Arc<UnpackedScenes>,
     /// Is told samples and bytes that went into shards, or were left out.
     pub(crate) packed: &'a (dyn Fn(u64, u64) + Sync),
     pub(crate) cancel: &'a AtomicBool,
@@ -120,7 +123,8 @@ impl ShardWorkers<'_> {
             failed.is_none()
         });
         let read = || {
-            let mut reader = InputReader::new(self.plan, self.options, &spares, &self.pixels);
+            let mut reader =
+                InputReader::new(self.plan, self.options, &spares, &self.pixels, &self.unpacked);
             reader.sum_pixels(statistics);
             feed.read_all(&mut |record| reader.read(self.source, record));
         };

@@ -9,6 +9,7 @@ use gular_codec::Format;
 
 use super::Source;
 use super::nested::Nested;
+use super::parquet_images::ParquetImages;
 use super::spool::unpack;
 use super::tar::Tar;
 use super::window::Window;
@@ -169,6 +170,13 @@ impl Archive {
             }
             head if head.ends_with(b"ustar") || named(".tar") => {
                 ArchiveKind::Tar(Tar::open(&path, window, limits)?)
+            }
+            [b'P', b'A', b'R', b'1', ..] if path.is_file() => {
+                let images = ParquetImages::open(&path)?;
+                let images =
+                    images.ok_or_else(|| SourceError::NoSource(path.display().to_string()))?;
+                let plain = Window::whole(images.to_tar(&path, opening)?).map_err(io)?;
+                ArchiveKind::Tar(Tar::open(&path, plain, limits)?)
             }
             _ => return Err(SourceError::NoSource(path.display().to_string())),
         };

@@ -1,5 +1,7 @@
 //! What the columns of tables are called, and how their lines are divided.
 
+use gular_bundle::Split;
+
 use crate::facts::split_like;
 
 /// Longest row of a table.
@@ -53,9 +55,50 @@ const LABEL_NAMES: [&str; 15] = [
     "y",
 ];
 
+/// Names of columns with texts about an image, which are not classes. Source: Flickr8k, Flickr30k, COCO
+/// and the datasets of texts to images on Hugging Face's hub.
+const TEXT_NAMES: [&str; 8] =
+    ["caption", "captions", "text", "texts", "sentence", "comment", "description", "prompt"];
+
+/// Words for what classes are of.
+const CLASSES: [&str; 22] = [
+    "class",
+    "label",
+    "category",
+    "kind",
+    "type",
+    "sort",
+    "species",
+    "breed",
+    "variety",
+    "genus",
+    "family",
+    "disease",
+    "diagnosis",
+    "finding",
+    "emotion",
+    "expression",
+    "landmark",
+    "object",
+    "product",
+    "style",
+    "weather",
+    "defect",
+];
+
 /// Names that columns of splits go by.
-const SPLIT_NAMES: [&str; 7] =
-    ["split", "subset", "partition", "dataset", "usage", "fold", "setname"];
+const SPLIT_NAMES: [&str; 10] = [
+    "split",
+    "subset",
+    "partition",
+    "dataset",
+    "usage",
+    "fold",
+    "setname",
+    "phase",
+    "kfold",
+    "datasplit",
+];
 
 /// The column of the images' files, by its name.
 pub(crate) fn find_key(columns: &[String]) -> Option<&String> {
@@ -78,14 +121,38 @@ pub(crate) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
     columns.iter().filter(named).filter(|column| !is_coordinate(column, columns))
 }
 
-/// Whether a column's name is one of splits, or of a split itself, as `is_train` is.
-pub(crate) fn is_of_splits(column: &str) -> bool {
-    let name = column.trim();
-    let word = name.strip_prefix("is_").or_else(|| name.strip_prefix("is ")).unwrap_or(name);
-    SPLIT_NAMES.contains(&plain(column).as_str()) || split_like(word).is_some()
+/// Whether a column's name is one of run lengths. Source: Kaggle's competitions of segmentation
+/// (Airbus ships, Carvana, DSB 2018, SIIM pneumothorax, iMaterialist).
+pub(crate) fn is_of_run_lengths(column: &str) -> bool {
+    matches!(plain(column).as_str(), "encodedpixels" | "rlemask" | "rle")
 }
 
-/// Whether `y` is no class: there is `x`, too, or it is only a part of a longer name.
+/// Whether a column's name says that it has classes, such as `species` and `landmark_id`. Source: the
+/// columns of Kaggle's and LILA's tables.
+pub(crate) fn is_of_classes(column: &str) -> bool {
+    let name = plain(column);
+    let word = name.strip_suffix("id").or_else(|| name.strip_suffix("name")).unwrap_or(&name);
+    CLASSES.contains(&word)
+}
+
+/// Whether a column's name is one of texts.
+pub(crate) fn is_of_texts(column: &str) -> bool {
+    TEXT_NAMES.contains(&plain(column).as_str())
+}
+
+/// Whether a column's name is one of splits, or of a split itself, as `is_train` is.
+pub(crate) fn is_of_splits(column: &str) -> bool {
+    SPLIT_NAMES.contains(&plain(column).as_str()) || split_named(column).is_some()
+}
+
+/// The split that a column is named after, as `is_train` is.
+pub(crate) fn split_named(column: &str) -> Option<Split> {
+    let name = column.trim();
+    let begins = ["is_", "is ", "is"].iter().find_map(|is| name.strip_prefix(is));
+    split_like(begins.unwrap_or(name))
+}
+
+/// Whether `y` is not a class: there is `x`, too, or it is only a part of a longer name.
 fn is_coordinate(column: &str, columns: &[String]) -> bool {
     let is_y = plain(column) == "y";
     is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
@@ -100,8 +167,10 @@ fn plain(column: &str) -> String {
     column.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the separator that is most frequent in the first line; a comma if there is none.
-pub(crate) fn separator_of(start: &[u8]) -> u8 {
+/// Returns the separator of cells that is most frequent in the first line of a table, from the
+/// table's first bytes: `,`, `;`, `|` or a tab; a comma if there is none.
+#[must_use]
+pub fn separator_of(start: &[u8]) -> u8 {
     let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
     let count = |separator: u8| line.iter().filter(|b| **b == separator).count();
     let mut best = b',';

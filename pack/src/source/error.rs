@@ -80,6 +80,40 @@ pub enum SourceError {
         /// What is wrong.
         reason: String,
     },
+    /// A Parquet file of images that cannot be read as such.
+    #[error("the images in `{path}` cannot be read: {reason}")]
+    ParquetImages {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Parquet files that are not one dataset.
+    #[error(
+        "`{first}` and `{second}` have different columns, images or classes, so they are not one dataset"
+    )]
+    ParquetSets {
+        /// A file.
+        first: String,
+        /// A file that differs.
+        second: String,
+    },
+    /// Parquet files in several folders.
+    #[error("`{first}` and `{second}` are in two folders, so they may not be one dataset")]
+    ParquetFolders {
+        /// A file.
+        first: String,
+        /// A file in another folder.
+        second: String,
+    },
+    /// A Parquet file beside others whose names say splits.
+    #[error(
+        "the name of `{file}` does not say whether it is train, val or test, and those of other files do"
+    )]
+    ParquetSplit {
+        /// The file.
+        file: String,
+    },
     /// Files of pixels that do not make one dataset.
     #[error("`{path}` cannot be packed as one dataset: {reason}")]
     PixelFiles {

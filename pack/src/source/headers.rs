@@ -1,20 +1,32 @@
 //! What the first bytes of a file say of its picture or array.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::Path;
 
 use gular_bundle::{Axes, Npy};
 use gular_codec::jpeg2000::Jpeg2000;
-use gular_codec::tiff::{Pages, Tiff};
+use gular_codec::tiff::{Geo, Pages, Tiff};
 use gular_codec::{Format, Header, Limits, read_header};
 
 use super::Source;
-use crate::facts::array::{dtype_of, header, is_tiff, unpacked};
-use crate::facts::{Fault, MOST_BYTES, Start, check_bytes, is_jpeg_2000_name};
+use crate::facts::array::{dtype_of, header, is_tiff, png_kind, unpacked};
+use crate::facts::{
+    Fault, MOST_BYTES, Start, check_bytes, formats, is_jpeg_2000_name, stem_and_extension,
+};
 
 /// Bytes of a picture that are read to find its size: mostly the first ones do. A JPEG's EXIF, which
 /// is before its size, has at most 64 KiB; a profile of colours may be longer.
 const HEADER_BYTES: [usize; 3] = [4 << 10, 68 << 10, 1 << 20];
+
+/// The first line of the text at `path`, of which at most `bytes` bytes are read; empty if there is none,
+/// as in an archive.
+pub(crate) fn first_line(path: &Path, bytes: u64) -> String {
+    let mut line = String::new();
+    let file = File::open(path).map(|file| BufReader::new(file.take(bytes)));
+    let _ = file.and_then(|mut file| file.read_line(&mut line));
+    line.trim().to_owned()
+}
 
 /// Type and shape of the array in the file at `path`, which has `bytes` bytes.
 pub(crate) fn array_start(
@@ -55,6 +67,13 @@ pub(crate) fn array_start(
         let (dtype, axes) = (dtype_of(jp2.number), Some(Axes::yxc()));
         return Ok(Start { dtype, shape, axes, geo: Some(jp2.geo), is_jpeg: false });
     }
+    if formats::picture(stem_and_extension(path).1) == Some(Format::Png)
+        && let Some((_, start)) = picture_start(source, path, limits)
+    {
+        let (dtype, shape) = png_kind(&start, limits)?;
+        let (axes, geo) = (Some(Axes::yxc()), Some(Geo::default()));
+        return Ok(Start { dtype, shape, axes, geo, is_jpeg: false });
+    }
     check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");
     let most = if packed { usize::MAX } else { Npy::HEAD_BYTES };
@@ -65,7 +84,7 @@ pub(crate) fn array_start(
 }
 
 /// The header of a JPEG 2000 file, which has `bytes` bytes.
-pub(crate) fn jpeg_2000_header(
+fn jpeg_2000_header(
     source: &Source,
     path: &str,
     bytes: u64,

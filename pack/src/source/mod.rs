@@ -19,6 +19,7 @@ mod limits;
 mod members;
 mod nested;
 mod options;
+mod parquet_images;
 mod pixels;
 mod spool;
 mod tar;
@@ -35,18 +36,20 @@ use rustix::buffer::spare_capacity;
 
 pub(crate) use archive::Archive;
 use archive::Opening;
+pub use column_names::separator_of;
 pub(crate) use column_names::{
-    BOM, MOST_ROW_BYTES, all_labels, find, find_key, find_label, find_split, is_of_splits,
-    separator_of,
+    BOM, MOST_ROW_BYTES, all_labels, find, find_key, find_label, find_split, is_of_classes,
+    is_of_run_lengths, is_of_splits, is_of_texts, split_named,
 };
 pub(crate) use datasets::{Column, DatasetRows, Other, columns};
 pub use datasets::{DatasetFault, has_datasets};
 pub use error::SourceError;
-pub(crate) use headers::{array_start, jpeg_2000_header, picture_start, read_file};
+pub(crate) use headers::{array_start, first_line, picture_start, read_file};
 pub(crate) use limits::SMALL;
 pub use limits::{ArchiveLimit, ArchiveLimits};
 pub use options::{Classes, FieldFiles, Inputs, LabelColumn, OnBadInput};
 pub(crate) use options::{SourceOptions, listed_classes};
+pub(crate) use parquet_images::{FILE_NAME, METADATA, ParquetImages};
 pub use pixels::{PixelColumns, PixelFiles};
 pub(crate) use pixels::{PixelRows, first_members, pixel_files};
 pub(crate) use walk::{hidden, media_type_of, walk};

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::archive::{Archive, Opening};
+use super::parquet_images::ParquetImages;
 use crate::facts::{RunError, stem_and_extension};
 use crate::source::{ArchiveLimits, Inputs, SourceError, hidden, media_type_of};
 
 /// Ends of the names of archives.
-const ENDS: [&str; 5] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
+const ENDS: [&str; 6] = [".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst", PARQUET];
+/// That of tables, which are read as archives if they have images in them.
+const PARQUET: &str = ".parquet";
 /// Extensions of the parts of a sample, beside its image. Source: the decoders of
 /// <https://github.com/webdataset/webdataset>, and img2dataset.
 const PARTS: [&str; 4] = ["cls", "json", "txt", "caption"];
 /// Most of them that are unpacked: each is an open file.
-const MOST_UNPACKED: usize = 256;
+const MOST_UNPACKED: usize = 768;
 
 /// The archives in an archive or a folder that has no images of its own, as `ILSVRC2012_img_train.tar` and the
 /// downloads of competitions are. Each is read as the folder to which people unpack it: named like
@@ -38,7 +41,7 @@ impl Nested {
     pub(super) fn has_only_archives(outer: &Archive) -> bool {
         let (mut has_archives, mut has_images) = (false, false);
         let walked = outer.files::<SourceError>(&mut |name, _| {
-            has_archives |= !hidden(name) && stem(name).is_some();
+            has_archives |= !hidden(name) && is_archive(outer, name);
             has_images = is_input(name);
             // The first image ends the walk, whatever the error.
             if has_images { Err(RunError::Cancelled.into()) } else { Ok(()) }
@@ -52,7 +55,7 @@ impl Nested {
             (BTreeSet::new(), false, opening.limits.total_bytes);
         outer.files::<SourceError>(&mut |name, _| {
             has_images |= is_input(name);
-            if !hidden(name) && stem(name).is_some() {
+            if !hidden(name) && is_archive(outer, name) {
                 names.insert(name.to_owned());
             }
             Ok(())
@@ -140,6 +143,15 @@ impl Nested {
 fn is_input(name: &str) -> bool {
     let of = |inputs| media_type_of(name, inputs).is_some();
     !hidden(name) && (of(Inputs::Images) || of(Inputs::Arrays))
+}
+
+/// Whether a file is an archive by its name, and a Parquet file has images.
+fn is_archive(outer: &Archive, name: &str) -> bool {
+    let path = outer.path().join(name);
+    // A damaged one is refused when it is opened.
+    let has_images = || !matches!(ParquetImages::open(&path), Ok(None));
+    let is_table = name.to_ascii_lowercase().ends_with(PARQUET);
+    stem(name).is_some() && (!is_table || path.is_file() && has_images())
 }
 
 /// The name of an archive without what says so.

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use gular_bundle::FieldName;
+use serde::Deserialize;
 
-use crate::facts::{Pattern, setting};
+use crate::facts::{Pattern, composed, setting};
 use crate::source::{ArchiveLimits, SourceError};
 
 /// What decides how a source is opened and read, of the options of a plan.
@@ -69,7 +70,8 @@ pub struct FieldFiles {
 }
 
 /// What happens to inputs that cannot be packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnBadInput {
     /// A bad input ends the run; a later run with [`OnBadInput::Skip`] resumes from its shards.
     Fail,
@@ -97,7 +99,7 @@ pub(crate) fn listed_classes(given: Option<&Classes>) -> Result<Option<Vec<Strin
     };
     let text = fs::read_to_string(path).map_err(|e| SourceError::io("read", path, e))?;
     let classes: Vec<String> =
-        text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
+        text.lines().map(|l| composed(l.trim()).into_owned()).filter(|l| !l.is_empty()).collect();
     let mut sorted = classes.clone();
     sorted.sort();
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -15,6 +15,72 @@ const PIECE: usize = 1 << 20;
 /// After so many bytes the disk is asked for its room again.
 const LOOK_AGAIN: u64 = 256 << 20;
 
+/// A nameless file that grows within the limits of an archive.
+pub(super) struct Spool<'a> {
+    path: &'a Path,
+    opening: &'a Opening<'a>,
+    file: File,
+    /// The length of the archive.
+    packed: u64,
+    total: u64,
+    /// When the disk is asked for its room again.
+    look: u64,
+}
+
+impl<'a> Spool<'a> {
+    /// An empty file for the archive at `path`, of `packed` bytes.
+    pub(super) fn new(
+        path: &'a Path,
+        packed: u64,
+        opening: &'a Opening<'a>,
+    ) -> Result<Self, SourceError> {
+        let dir = opening.temp;
+        let file =
+            tempfile::tempfile_in(dir).map_err(|e| SourceError::io("create a file in", dir, e))?;
+        Ok(Self { path, opening, file, packed, total: 0, look: 0 })
+    }
+
+    /// Appends bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        let Opening { limits, temp: dir, cancel } = *self.opening;
+        if cancel.load(Ordering::Relaxed) {
+            return Err(RunError::Cancelled.into());
+        }
+        // Headers and the end of a tar are zeros for the most part.
+        let most = self.packed.saturating_mul(limits.ratio).max(SMALL);
+        if self.total >= self.look {
+            let free = gular_files::free(dir)?.bytes;
+            let to_come = to_come(self.total, most.min(limits.total_bytes));
+            if free < to_come {
+                let needed = self.total.saturating_add(to_come);
+                let path = dir.display().to_string();
+                return Err(RunError::NoSpace { path, needed, free }.into());
+            }
+            self.look = self.total.saturating_add(LOOK_AGAIN);
+        }
+        self.total = self.total.saturating_add(bytes.len() as u64);
+        let over = if self.total > limits.total_bytes {
+            Some((ArchiveLimit::Total, limits.total_bytes))
+        } else if self.total > most {
+            Some((ArchiveLimit::Ratio, most))
+        } else {
+            None
+        };
+        if let Some((limit, most)) = over {
+            let reason = format!("it unpacks to more than {most} bytes from only {}", self.packed);
+            let path = self.path.display().to_string();
+            return Err(SourceError::Expands { path, limit, reason });
+        }
+        self.file.write_all(bytes).map_err(|e| SourceError::io("write in", dir, e))
+    }
+
+    /// The file, at its beginning.
+    pub(super) fn finish(mut self) -> Result<File, SourceError> {
+        self.file.rewind().map_err(|e| SourceError::io("read in", self.opening.temp, e))?;
+        Ok(self.file)
+    }
+}
+
 /// Unpacks `from` into a nameless file; `packed` is the length of the archive.
 pub(super) fn unpack(
     path: &Path,
@@ -22,53 +88,19 @@ pub(super) fn unpack(
     packed: u64,
     opening: &Opening<'_>,
 ) -> Result<File, SourceError> {
-    let Opening { limits, temp: dir, cancel } = *opening;
-    let mut file =
-        tempfile::tempfile_in(dir).map_err(|e| SourceError::io("create a file in", dir, e))?;
+    let mut spool = Spool::new(path, packed, opening)?;
     let mut piece = vec![0; PIECE];
-    let (mut total, mut look) = (0_u64, 0_u64);
-    // Headers and the end of a tar are zeros for the most part.
-    let most = packed.saturating_mul(limits.ratio).max(SMALL);
     loop {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(RunError::Cancelled.into());
-        }
-        if total >= look {
-            let free = gular_files::free(dir)?.bytes;
-            let to_come = to_come(total, most.min(limits.total_bytes));
-            if free < to_come {
-                let needed = total.saturating_add(to_come);
-                return Err(
-                    RunError::NoSpace { path: dir.display().to_string(), needed, free }.into()
-                );
-            }
-            look = total.saturating_add(LOOK_AGAIN);
-        }
-        let n = match from.read(&mut piece) {
-            Ok(0) => break,
-            Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+        match from.read(&mut piece) {
+            Ok(0) => return spool.finish(),
+            Ok(n) => spool.push(piece.get(..n).unwrap_or_default())?,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => {
-                let reason = format!("it cannot be decompressed beyond {total} bytes: {e}");
+                let reason = format!("it cannot be decompressed beyond {} bytes: {e}", spool.total);
                 return Err(SourceError::BadArchive { path: path.display().to_string(), reason });
             }
-        };
-        total = total.saturating_add(n as u64);
-        let over = if total > limits.total_bytes {
-            Some((ArchiveLimit::Total, limits.total_bytes))
-        } else if total > most {
-            Some((ArchiveLimit::Ratio, most))
-        } else {
-            None
-        };
-        if let Some((limit, most)) = over {
-            let reason = format!("it unpacks to more than {most} bytes from only {packed}");
-            return Err(SourceError::Expands { path: path.display().to_string(), limit, reason });
         }
-        file.write_all(&piece[..n]).map_err(|e| SourceError::io("write in", dir, e))?;
     }
-    file.rewind().map_err(|e| SourceError::io("read in", dir, e))?;
-    Ok(file)
 }
 
 /// Room for what comes until the disk is asked again, of an archive that unpacks to at most `most`

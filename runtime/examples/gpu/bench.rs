@@ -12,7 +12,7 @@ use tch::nn::VarStore;
 use tch::{Cuda, Kind, Tensor};
 
 use super::resnet::ResNet50;
-use super::{Failure, loader, open_bundle, open_gpu};
+use super::{Failure, open_bundle, open_gpu, plan};
 
 const SIZE: u32 = 224;
 const BATCH: usize = 128;
@@ -104,7 +104,8 @@ fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Feed, Fail
 /// Images a second of whole epochs: decoded only, and as numbers on the GPU.
 fn images(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Value, Failure> {
     let (mut alone, mut to_gpu) = (Vec::new(), Vec::new());
-    let mut plain = loader(bundle, BATCH, SIZE, Depth::Stored)?;
+    let plain = plan(bundle, BATCH, SIZE, Depth::Stored)?;
+    let mut plain = plain.start(Numbers::Stored, AxisOrder::ChannelsLast)?;
     let mut feed = feed(gpu, bundle, base)?;
     for round in 0..=ROUNDS as u64 {
         let (since, mut n) = (Instant::now(), 0);

@@ -10,7 +10,7 @@ use gular_runtime::torch::{
 use gular_runtime::{Bundle, Depth, Digest};
 use tch::{Device, Kind, Tensor};
 
-use super::{Failure, loader, open_bundle, open_gpu};
+use super::{Failure, open_bundle, open_gpu, plan};
 
 /// A batch large enough that its copy takes longer than giving work to the GPU: 19 MB.
 const SIZE: u32 = 224;
@@ -125,7 +125,8 @@ fn whole(
         poison: true,
         ..base
     };
-    let mut plain = loader(bundle, BATCH, SIZE, Depth::Stored)?;
+    let plain = plan(bundle, BATCH, SIZE, Depth::Stored)?;
+    let mut plain = plain.start(Numbers::Stored, AxisOrder::ChannelsLast)?;
     let mut feed = feed(gpu, bundle, options)?;
     let mut side = None;
     for epoch in 0..2 {
@@ -168,9 +169,9 @@ fn same_bits(
     options: FeedOptions,
     depth: Depth,
 ) -> Result<(), Failure> {
-    let loader = || loader(bundle, BATCH, SIZE, depth);
-    let mut here = Feed::new(loader()?, &Place::cpu(), options)?;
-    let mut there = Feed::new(loader()?, &Place::Gpu(gpu.clone()), options)?;
+    let plan = || plan(bundle, BATCH, SIZE, depth);
+    let mut here = Feed::new(plan()?, &Place::cpu(), options)?;
+    let mut there = Feed::new(plan()?, &Place::Gpu(gpu.clone()), options)?;
     if let Some(error) = there.unfused() {
         return Err(format!("there is no kernel for it: {error}").into());
     }
@@ -196,7 +197,7 @@ fn same_bits(
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Failure> {
     let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..base };
     let mut first = feed(gpu, bundle, options)?;
-    let mut whole = Feed::new(loader(bundle, BATCH, SIZE, Depth::Stored)?, &Place::cpu(), options)?;
+    let mut whole = Feed::new(plan(bundle, BATCH, SIZE, Depth::Stored)?, &Place::cpu(), options)?;
     let whole = whole.epoch(1).collect::<Result<Vec<_>, _>>()?;
     for stop in [1, 2, whole.len() / 2, whole.len() - 1] {
         let last = first.epoch(1).take(stop).last().ok_or("no batch")??;

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use gular_runtime::cuda::Gpu;
 use gular_runtime::torch::{Feed, FeedOptions, Place, set_threads};
 use gular_runtime::{
-    Bundle, Depth, Env, Loader, LoaderOptions, OpenOptions, Split, Transform, available_cores,
+    Bundle, Depth, Env, LoaderOptions, LoaderPlan, OpenOptions, Split, Transform, available_cores,
 };
 
 /// Any error, in words.
@@ -103,12 +103,12 @@ fn open_bundle(dir: &str) -> Result<Arc<Bundle>, Failure> {
 }
 
 /// The training split in batches of `batch_size` random crops of `size` pixels a side.
-fn loader(
+fn plan(
     bundle: &Arc<Bundle>,
     batch_size: usize,
     size: u32,
     depth: Depth,
-) -> Result<Loader, Failure> {
+) -> Result<LoaderPlan, Failure> {
     let options = LoaderOptions {
         batch_size,
         threads: available_cores(&Env::process()),
@@ -117,7 +117,7 @@ fn loader(
         depth,
         ..LoaderOptions::new(Split::Train)
     };
-    Ok(Loader::new(Arc::clone(bundle), options)?)
+    Ok(LoaderPlan::new(Arc::clone(bundle), options)?)
 }
 
 /// Returns a feed of that loader's batches on `gpu`.
@@ -128,8 +128,8 @@ fn feed(
     size: u32,
     options: FeedOptions,
 ) -> Result<Feed, Failure> {
-    let loader = loader(bundle, batch_size, size, Depth::Stored)?;
-    let feed = Feed::new(loader, &Place::Gpu(gpu.clone()), options)?;
+    let plan = plan(bundle, batch_size, size, Depth::Stored)?;
+    let feed = Feed::new(plan, &Place::Gpu(gpu.clone()), options)?;
     if let Some(error) = feed.unpinned() {
         eprintln!("warning: batches are not page-locked in place: {error}");
     }

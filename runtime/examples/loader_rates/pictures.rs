@@ -11,8 +11,9 @@ use gular_codec::{DecodeOptions, Decoder, Limits, Scaling, read_header};
 use gular_runtime::order::{KeyedRng, Weights};
 use gular_runtime::torch::{Feed, FeedOptions, Place};
 use gular_runtime::{
-    AxisOrder, Backend, Bundle, CheckWhen, Draw, Env, FieldIdx, Loader, LoaderOptions, Numbers,
-    OpenOptions, Predicate, Select, Split, Transform, UnknownLabels, available_cores, jpeg_backend,
+    AxisOrder, Backend, Bundle, CheckWhen, Draw, Env, FieldIdx, Loader, LoaderOptions, LoaderPlan,
+    Numbers, OpenOptions, Predicate, Select, Split, Transform, UnknownLabels, available_cores,
+    jpeg_backend,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -110,8 +111,8 @@ pub(crate) fn short_epochs(dir: &Path) -> Result<Host, Box<dyn Error>> {
         LoaderOptions { draw: Draw::ByWeight(weights), ..options(Transform::train(SIZE), 0) };
     let mut host = Host::default();
     for (name, options) in [("10 epochs of 640 images", of_few), ("without borders", drawn)] {
-        let loader = Loader::new(Arc::clone(&bundle), options)?;
-        let mut feed = Feed::new(loader, &Place::cpu(), feed_options(Numbers::F32))?;
+        let plan = LoaderPlan::new(Arc::clone(&bundle), options)?;
+        let mut feed = Feed::new(plan, &Place::cpu(), feed_options(Numbers::F32))?;
         let (mut epoch, due) = (0, FEW.min(n) * EPOCHS);
         host.add(name, move |_| {
             let (watch, mut images) = (Watch::begin(), 0);
@@ -151,8 +152,8 @@ fn freshly_opened(dir: &Path, backend: Backend) -> Result<Feed, Box<dyn Error>> 
     let bundle = Bundle::open(dir, OpenOptions { backend, ..OpenOptions::default() })?;
     // The epoch must not pay for work on a second one.
     let options = LoaderOptions { across_epochs: false, ..options(Transform::train(SIZE), 0) };
-    let loader = Loader::new(Arc::new(bundle), options)?;
-    Ok(Feed::new(loader, &Place::cpu(), feed_options(Numbers::F32))?)
+    let plan = LoaderPlan::new(Arc::new(bundle), options)?;
+    Ok(Feed::new(plan, &Place::cpu(), feed_options(Numbers::F32))?)
 }
 
 /// A bundle of which every sample was checked once.
@@ -200,8 +201,8 @@ pub(crate) fn feed(
     threads: usize,
     numbers: Numbers,
 ) -> Result<Feed, Box<dyn Error>> {
-    let loader = loader(bundle, transform, threads)?;
-    Ok(Feed::new(loader, &Place::cpu(), feed_options(numbers))?)
+    let plan = LoaderPlan::new(Arc::clone(bundle), options(transform, threads))?;
+    Ok(Feed::new(plan, &Place::cpu(), feed_options(numbers))?)
 }
 
 /// Batches for `seconds`, after a quarter of that for the threads to get going.

@@ -203,7 +203,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::order::key;
+    use gular_order::key;
 
     /// A piece of work for a stream.
     enum Work {

@@ -18,6 +18,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -25,13 +26,12 @@ use std::time::{Duration, Instant};
 use gular_bundle::{ShardIdx, SpaceReader};
 
 use super::LoaderError;
-use super::batch_slots::Ticket;
 use super::epoch_steps::Run;
+use super::panics::caught;
+use super::sample_reader::{SampleReader, Stored, Values};
 use super::shards::{Answer, HeldShards, Shards};
 use super::slow::Slow;
-use super::source::{Source, Stored, Values};
 use super::walk::{Place, Walk};
-use super::worker::caught;
 use crate::Error;
 
 // Number of threads that read. They are enough for 16,000 reads per second of 1 ms each. On the
@@ -41,6 +41,9 @@ const READERS: usize = 16;
 
 /// How many shards are fetched at the same time; `gular fetch` uses the same number.
 pub(super) const FETCHERS: usize = 4;
+
+/// A cancel flag that is never set, for readers that nobody closes.
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Samples that are read ahead for the decoding threads.
 #[derive(Debug)]
@@ -55,7 +58,7 @@ type Threads = Vec<JoinHandle<()>>;
 
 #[derive(Debug)]
 struct Shared {
-    source: Arc<Source>,
+    reader: Arc<SampleReader>,
     shards: Shards,
     /// The most bytes that may be read and not yet taken.
     most_bytes: u64,
@@ -67,6 +70,8 @@ struct Shared {
     /// Only one thread looks for the next sample, so that earlier samples get space first.
     scout: Mutex<()>,
     slow: Slow,
+    /// Is set when the loader is dropped.
+    stop: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -124,12 +129,12 @@ impl Ahead {
     /// # Errors
     /// [`LoaderError::Thread`] when no thread can be started that fetches shards.
     pub(super) fn new(
-        source: Arc<Source>,
+        reader: Arc<SampleReader>,
         most_bytes: u64,
         shards: Shards,
     ) -> Result<Self, LoaderError> {
         let shared = Shared {
-            source,
+            reader,
             shards,
             most_bytes,
             state: Mutex::default(),
@@ -137,12 +142,13 @@ impl Ahead {
             read: Condvar::new(),
             scout: Mutex::new(()),
             slow: Slow::default(),
+            stop: AtomicBool::new(false),
         };
         let (fetchers, readers) = (Mutex::default(), Mutex::default());
         let ahead = Self { shared: Arc::new(shared), fetchers, readers };
         if let Some(brought) = ahead.shared.shards.brought() {
-            let reader: Weak<Shared> = Arc::downgrade(&ahead.shared);
-            brought.source.space().tell(reader);
+            let of_space: Weak<Shared> = Arc::downgrade(&ahead.shared);
+            brought.source.space().tell(of_space);
             let bring = |shared: &Shared| while shared.bring() {};
             let started = ahead.start(&ahead.fetchers, "gular-fetch", FETCHERS, bring);
             // A single thread can fetch all of them, if need be.
@@ -167,8 +173,15 @@ impl Ahead {
         self.shared.wake();
     }
 
+    /// Returns the flag that is set when the loader is dropped, so that nobody waits for servers any
+    /// longer.
+    pub(super) fn closed(&self) -> &AtomicBool {
+        &self.shared.stop
+    }
+
     /// Ends the threads that read.
     pub(super) fn close(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
         // First: the thread that has the lock may be waiting for a file's.
         if let Some(brought) = self.shared.shards.brought() {
             brought.close();
@@ -177,15 +190,20 @@ impl Ahead {
         self.shared.wake();
     }
 
-    /// Waits until the shard of a ticket's sample is here.
+    /// Waits until the shard of a sample is here, which is at `position` of its run.
     ///
     /// # Errors
     /// [`LoaderError::Shard`] when it cannot be fetched; [`LoaderError::Stopped`] when nobody needs
-    /// the ticket any more.
-    pub(super) fn need(&self, ticket: &Ticket, shard: ShardIdx) -> Result<InUse<'_>, Error> {
+    /// the run any more.
+    pub(super) fn need(
+        &self,
+        run: u64,
+        position: u64,
+        shard: ShardIdx,
+    ) -> Result<InUse<'_>, Error> {
         let of = &*self.shared;
         let Some(brought) = of.shards.brought() else { return Ok(InUse { of, shard: None }) };
-        let at = (ticket.place().run, ticket.position);
+        let at = (run, position);
         let (mut state, mut waits) = (of.lock(), false);
         let answer = loop {
             let State { shards, walk, closed, .. } = &mut *state;
@@ -210,22 +228,26 @@ impl Ahead {
         answer
     }
 
-    /// Notes that a ticket's sample was made: its shard may not be needed any more.
-    pub(super) fn made(&self, ticket: &Ticket) {
+    /// Whether shards are fetched while they are read, into space that is limited.
+    pub(super) fn brings_shards(&self) -> bool {
+        self.shared.shards.brought().is_some()
+    }
+
+    /// Notes that a sample was made: its shard may not be needed any more.
+    pub(super) fn made(&self, run: u64, position: u64) {
         let Some(brought) = self.shared.shards.brought() else { return };
         let mut state = self.shared.lock();
         let State { shards, walk, .. } = &mut *state;
-        if walk.made(ticket.place().run, ticket.position) {
+        if walk.made(run, position) {
             brought.plan(shards, walk);
             drop(state);
             self.shared.wake();
         }
     }
 
-    /// Returns the bytes of a ticket's sample if they were read ahead or are just being read;
+    /// Returns the bytes of the sample at `place` if they were read ahead or are just being read;
     /// empty if the sample is mapped and now in memory. `None`: the caller has to read it.
-    pub(super) fn take(&self, ticket: &Ticket) -> Option<Values> {
-        let place = ticket.place();
+    pub(super) fn take(&self, place: Place) -> Option<Values> {
         let mut state = self.shared.lock();
         loop {
             match state.held.get(&place) {
@@ -309,7 +331,7 @@ impl Shared {
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let in_use = match (self.shards.brought(), self.source.shard_of(sample)) {
+            let in_use = match (self.shards.brought(), self.reader.shard_of(sample)) {
                 (Some(brought), Ok(shard)) => {
                     if !brought.read(&mut state.shards, shard) {
                         // The shard arrives, or the thread that needs the sample passes it.
@@ -322,7 +344,7 @@ impl Shared {
             };
             drop(state);
             // This opens the shard if it is not open.
-            let stored = self.source.stored(sample).ok();
+            let stored = self.reader.stored(sample, &self.stop).ok();
             let mut stored = stored.map(|stored| (stored, in_use));
             state = self.lock();
             loop {
@@ -427,7 +449,7 @@ impl State {
 impl Job<'_> {
     fn run(mut self) {
         let since = Instant::now();
-        self.read = self.of.source.read(&self.stored).ok();
+        self.read = self.of.reader.read(&self.stored).ok();
         let len = usize::try_from(self.stored.bytes).unwrap_or(usize::MAX);
         self.of.slow.note(since.elapsed(), len);
     }
@@ -469,11 +491,12 @@ mod tests {
 
     use super::super::batch_slots::{BatchSlots, Waiting};
     use super::super::epoch_steps::Span;
+    use super::super::row_maker::RowMaker;
     use super::super::stats::Meters;
     use super::*;
     use crate::fixtures::{Made, Recipe, make, make_fields};
-    use crate::order::{EpochOrder, OrderKind, OrderSpec};
     use crate::{LoaderOptions, Transform};
+    use gular_order::{EpochOrder, OrderKind, OrderSpec};
 
     const BATCH: u64 = 4;
     const SIDE: u32 = 8;
@@ -493,10 +516,10 @@ mod tests {
             let bundle = Arc::new(Bundle::open(made.dir.path(), open).unwrap());
             let transform = Transform::eval(SIDE);
             let options = LoaderOptions { transform, ..LoaderOptions::new(Split::Train) };
-            let source = Arc::new(Source::new(bundle, &options).unwrap());
+            let maker = RowMaker::new(bundle, &options).unwrap();
             let row_bytes = (SIDE * SIDE * 3) as usize;
             let ring = BatchSlots::new(2, 4, &[Some(row_bytes)], Waiting::default()).unwrap();
-            let ahead = Ahead::new(source, most_bytes, Shards::Here).unwrap();
+            let ahead = Ahead::new(Arc::clone(maker.reader()), most_bytes, Shards::Here).unwrap();
             ring.read_ahead(ahead);
             Self { made, ring }
         }
@@ -545,7 +568,7 @@ mod tests {
                 let next = shared.lock().walk.sample();
                 // A sample that nobody can read, or that never fits, is passed over.
                 let room = next.map(|(_, sample)| {
-                    let stored = shared.source.stored(sample).ok();
+                    let stored = shared.reader.stored(sample, &shared.stop).ok();
                     stored.map(|stored| stored.bytes).filter(|bytes| *bytes <= shared.most_bytes)
                 });
                 let mut state = shared.lock();
@@ -583,7 +606,7 @@ mod tests {
             assert_eq!(machine.settled(), (n, bytes), "before sample {i}");
             let ticket = machine.ring.take(&meters).unwrap();
             assert_eq!(ticket.sample, *sample);
-            assert_eq!(machine.ahead().take(&ticket), machine.values(*sample), "{i}");
+            assert_eq!(machine.ahead().take(ticket.place), machine.values(*sample), "{i}");
             machine.ring.put(ticket, Ok(None), &Meters::default());
             if (i + 1) % 4 == 0 {
                 let slot = machine.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
@@ -600,17 +623,17 @@ mod tests {
         let meters = Meters::default();
         for sample in &samples[..3] {
             let ticket = machine.ring.take(&meters).unwrap();
-            assert_eq!((ticket.sample, machine.ahead().take(&ticket)), (*sample, None));
+            assert_eq!((ticket.sample, machine.ahead().take(ticket.place)), (*sample, None));
         }
         machine.wake();
         assert_eq!(machine.settled().0, samples.len() - 3);
         let old = machine.ring.take(&meters).unwrap();
         machine.ring.abandon();
         assert_eq!(machine.settled(), (0, 0));
-        assert_eq!(machine.ahead().take(&old), None);
+        assert_eq!(machine.ahead().take(old.place), None);
         machine.begin();
         assert_eq!(machine.settled().0, samples.len());
-        assert_eq!(machine.ahead().take(&old), None);
+        assert_eq!(machine.ahead().take(old.place), None);
         assert_eq!(machine.settled().0, samples.len());
     }
 
@@ -621,7 +644,7 @@ mod tests {
         let samples = machine.begin();
         assert_eq!(machine.settled().0, samples.len());
         let ticket = machine.ring.take(&Meters::default()).unwrap();
-        assert_eq!(machine.ahead().take(&ticket), Some(vec![(FieldIdx(0), Vec::new())]));
+        assert_eq!(machine.ahead().take(ticket.place), Some(vec![(FieldIdx(0), Vec::new())]));
     }
 
     #[test]
@@ -645,7 +668,7 @@ mod tests {
         for (i, sample) in samples.iter().enumerate() {
             small.settled();
             let ticket = small.ring.take(&meters).unwrap();
-            let (taken, values) = (small.ahead().take(&ticket), small.values(*sample));
+            let (taken, values) = (small.ahead().take(ticket.place), small.values(*sample));
             left += usize::from(taken.is_none());
             let expected = values.filter(|_| small.stored(*sample).len() <= 900);
             assert_eq!(taken, expected, "sample {i}");
@@ -674,11 +697,11 @@ mod tests {
         let made = make_fields(image, &more, &value);
         let options =
             LoaderOptions { fields: vec!["text".into()], ..LoaderOptions::new(Split::Train) };
-        let source = Source::new(Arc::clone(&made.bundle), &options).unwrap();
-        let stored = source.stored(5).unwrap();
+        let maker = RowMaker::new(Arc::clone(&made.bundle), &options).unwrap();
+        let stored = maker.reader().stored(5, &NEVER).unwrap();
         assert_eq!(stored.bytes, 13);
         let expected = vec![(FieldIdx(0), vec![5; 12]), (FieldIdx(2), b"5".to_vec())];
-        assert_eq!(source.read(&stored).unwrap(), expected);
+        assert_eq!(maker.reader().read(&stored).unwrap(), expected);
     }
 
     #[test]

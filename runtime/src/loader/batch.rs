@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use gular_augment::{AxisOrder, Blended};
+
+use super::IGNORED_LABEL;
 use super::batch_slots::BatchSlots;
 use super::columns::{Array, Column, Values};
 use super::slot::{Memory, Slot};
-use super::{AxisOrder, IGNORED_LABEL};
 use crate::Error;
-use crate::augment::Blended;
 
 /// Samples of one step; its memory goes back to the loader when it is dropped.
 ///

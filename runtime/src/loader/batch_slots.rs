@@ -8,6 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use gular_augment::{Blended, Mixture};
+use gular_order::KeyedRng;
+
 use super::LoaderError;
 use super::ahead::Ahead;
 use super::blender::{Blender, pair};
@@ -16,9 +19,8 @@ use super::epoch_steps::{Run, Span};
 use super::slot::Memory;
 use super::slot::{Row, Slot, lens, reserve};
 use super::stats::{Meters, Phase};
+use super::ticket::Ticket;
 use super::walk::Place;
-use crate::augment::{Blended, Mixture};
-use crate::order::KeyedRng;
 use crate::{Error, StopFlag};
 
 /// How often a wait for a batch checks whether it should end for another reason.
@@ -26,35 +28,6 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How long all batches may be held by a program that is known to pass them between threads.
 const PASSED_ON: Duration = Duration::from_secs(600);
-
-/// One sample to be made, and the memory to make it in.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    run: u64,
-    step: u64,
-    row: usize,
-    /// The epoch that the sample belongs to.
-    pub(super) of: Arc<Run>,
-    /// The sample's number in the split.
-    pub(super) sample: u64,
-    /// The number that its random numbers depend on: the sample, or its position if samples can
-    /// repeat.
-    pub(super) draws: u64,
-    /// The sample's position in the epoch.
-    pub(super) position: u64,
-    /// The sample's term in the epoch's tally, once its digest is known.
-    pub(super) term: Option<u64>,
-    /// Why the sample that belongs there is replaced or left out.
-    pub(super) broken: Option<Error>,
-    pub(super) out: Row,
-}
-
-impl Ticket {
-    /// The run that it belongs to, and its step and row there.
-    pub(super) fn place(&self) -> Place {
-        Place { run: self.run, step: self.step, row: self.row }
-    }
-}
 
 /// The progress of a batch. A thread that makes samples splits and joins its slot, and owns the
 /// slot meanwhile: other threads continue to make samples, and taking the batch costs nothing.
@@ -312,6 +285,15 @@ impl BatchSlots {
 
     /// Waits for the next sample to make; `None` when the loader is dropped.
     pub(super) fn take(&self, meters: &Meters) -> Option<Ticket> {
+        self.issued(true, meters)
+    }
+
+    /// Returns the next sample to make, if there is one now.
+    pub(super) fn take_now(&self, meters: &Meters) -> Option<Ticket> {
+        self.issued(false, meters)
+    }
+
+    fn issued(&self, waits: bool, meters: &Meters) -> Option<Ticket> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -337,6 +319,9 @@ impl BatchSlots {
                 self.work.notify_all();
                 continue;
             }
+            if !waits {
+                return None;
+            }
             // Only waits for the training program count, not those between epochs.
             let starved = state.current.as_ref().is_some_and(UnderWay::has_steps_left);
             let since = Instant::now();
@@ -351,9 +336,10 @@ impl BatchSlots {
     /// partner if that has been put back too.
     pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>, meters: &Meters) {
         if let Some(ahead) = self.ahead.get() {
-            ahead.made(&ticket);
+            ahead.made(ticket.place.run, ticket.position);
         }
-        let Ticket { run, step, row, of, sample, term, broken, out, .. } = ticket;
+        let Ticket { place, of, sample, term, broken, out, .. } = ticket;
+        let Place { run, step, row } = place;
         let mut state = self.lock();
         let live = state.is_live(run);
         let Some(filling) = state.filling_of(run, step) else { return };
@@ -555,9 +541,7 @@ impl State {
             let out = filling.slot.rows[row].take()?;
             let (sample, position) = (filling.slot.ids[row], filling.slot.positions[row]);
             return Some(Ticket {
-                run,
-                step: filling.step,
-                row,
+                place: Place { run, step: filling.step, row },
                 of: Arc::clone(&under_way.run),
                 sample,
                 draws: if under_way.run.order.repeats() {

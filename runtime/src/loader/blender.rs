@@ -1,19 +1,20 @@
 //! Blends pairs of rows: the thread that fills the second row of a pair does it.
 
+use gular_augment::{AxisOrder, Blend, Mixture, PictureShape};
+use gular_order::KeyedRng;
+
 use super::LoaderOptions;
 use super::columns::Column;
 use super::slot::{Cell, Row};
-use super::{AxisOrder, IGNORED_LABEL, OnBadSample};
+use super::{IGNORED_LABEL, OnBadSample};
 use crate::Error;
-use crate::augment::{Blend, Mixture, Numbers};
-use crate::order::KeyedRng;
 
 /// The settings that all steps share.
 #[derive(Debug)]
 pub(super) struct Blender {
     blend: Blend,
     seed: u64,
-    numbers: Numbers,
+    shape: PictureShape,
     /// Whether a broken sample is replaced by another.
     replaces: bool,
 }
@@ -48,7 +49,7 @@ impl Blender {
         Ok(Some(Self {
             blend,
             seed: options.order.seed,
-            numbers: Numbers { dtype: *dtype, width, height, planes },
+            shape: PictureShape { dtype: *dtype, width, height, planes },
             replaces: options.on_error == OnBadSample::Replace,
         }))
     }
@@ -57,7 +58,7 @@ impl Blender {
     pub(super) fn mixture(&self, epoch: u64, first: u64) -> Mixture {
         let mut rng = KeyedRng::of_sample(self.seed, epoch, KeyedRng::of_step(first));
         let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        self.blend.draw((side(self.numbers.width), side(self.numbers.height)), &mut rng)
+        self.blend.draw((side(self.shape.width), side(self.shape.height)), &mut rng)
     }
 
     /// Whether a row contains a sample that may be blended. `made` is its class, or why there is no
@@ -73,7 +74,7 @@ impl Blender {
         if let (Some(Cell::Row(one)), Some(Cell::Row(other))) =
             (one.cells.first_mut(), other.cells.first_mut())
         {
-            mixture.apply(&self.numbers, one, other);
+            mixture.apply(&self.shape, one, other);
         }
     }
 }

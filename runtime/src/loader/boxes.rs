@@ -1,8 +1,7 @@
 //! Boxes of objects, moved with their image. Format: `FORMAT.md`, "Fields".
 
+use gular_augment::Affine;
 use gular_bundle::{Dtype, Npy, npy_header};
-
-use crate::augment::Affine;
 
 /// Left, top, right and bottom of each box, as fractions of the image's width and height.
 pub(super) const BOXES: &str = "boxes";

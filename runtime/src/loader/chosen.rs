@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_bundle::{Bundle, Digest, FieldIdx, Index, Row, SampleId, ShardIdx, Split};
 use gular_files::parallel;
+use gular_order::{KeyedPermutation, key};
+use serde::Deserialize;
 
 use super::labels::{LOOKED_THROUGH, UNKNOWN, UnknownLabels, refused};
 use crate::Error;
-use crate::order::{KeyedPermutation, key};
 
 /// The stream of random numbers that deals samples to folds.
 const FOLDS: u64 = 1 << 60;
@@ -36,7 +37,8 @@ pub struct Select {
 
 /// A part of a split, for cross-validation: each sample is in one of `of` folds, whose sizes
 /// differ by one at most. `FORMAT.md`, "Orders".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Fold {
     /// Number of folds.
     pub of: u64,

@@ -1,23 +1,29 @@
 //! How often each sample is drawn in an epoch.
 
+use gular_order::{DrawnBy, Draws, Weights};
+use serde::Deserialize;
+
 use super::chosen::Chosen;
 use crate::Error;
-use crate::order::{DrawnBy, Draws, Weights};
 
 /// How often each sample of a split is drawn in an epoch. An epoch has as many positions as there
 /// are samples, whatever is drawn for them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Draw {
     /// Draws each sample once per epoch.
     #[default]
+    #[serde(skip)]
     EachOnce,
+    /// Draws all classes equally often, and within a class all samples equally often, to within
+    /// one. Samples of unknown class are never drawn. This takes 8 bytes of memory per sample.
+    #[serde(rename = "class")]
+    ByClass,
     /// Draws samples in proportion to their weights, with replacement. There is one weight for each
     /// sample of the split, including those not selected; drawing takes 8 more bytes of memory per
     /// sample.
+    #[serde(rename = "weights")]
     ByWeight(Weights),
-    /// Draws all classes equally often, and within a class all samples equally often, to within
-    /// one. Samples of unknown class are never drawn. This takes 8 bytes of memory per sample.
-    ByClass,
 }
 
 impl Draw {

@@ -4,29 +4,27 @@
 //! is a pure function of its number, so it can be begun before anybody asks for it.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use gular_bundle::{Bundle, Digest};
+use gular_augment::{AxisOrder, Numbers};
+use gular_bundle::Bundle;
+use gular_order::{LoaderState, Tally};
 
-#[cfg(feature = "torch")]
-use super::AxisOrder;
 use super::ahead::Ahead;
 use super::batch::About;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Waiting};
 use super::blender::Blender;
-use super::chosen::{Asked, Chosen, choose};
 use super::epoch_steps::{Run, Span, Turns};
+use super::loader_plan::{LoaderPlan, cores};
+use super::row_maker::RowMaker;
 use super::shards::Shards;
 use super::slot::Slot;
-use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, Draw, LoaderOptions, Numbers, OnBadSample};
+use super::{Batch, LoaderOptions, OnBadSample};
 use crate::Error;
-use crate::order::{Draws, LoaderState, Tally};
 
 /// Loads the batches of one split, ahead of their use, with a fixed pool of threads.
 ///
@@ -45,14 +43,8 @@ use crate::order::{Draws, LoaderState, Tally};
 /// ```
 #[derive(Debug)]
 pub struct Loader {
-    pub(super) options: LoaderOptions,
-    digest: Digest,
-    /// Samples of each shard of the split, without those left out.
-    pub(super) shard_samples: Vec<u64>,
-    pub(super) chosen: Arc<Chosen>,
-    /// The weights or classes that samples are drawn by.
-    pub(super) draws: Option<Arc<Draws>>,
-    pub(super) source: Arc<Source>,
+    pub(super) plan: LoaderPlan,
+    pub(super) maker: Arc<RowMaker>,
     about: Arc<About>,
     epoch: u64,
     consumed: u64,
@@ -68,8 +60,8 @@ pub struct Loader {
     counted: Stats,
     meters: Arc<Meters>,
     ring: Arc<BatchSlots>,
-    #[cfg_attr(not(feature = "torch"), expect(dead_code, reason = "dropped, it ends its threads"))]
-    pool: Pool,
+    /// Dropped, it ends its threads.
+    _pool: Pool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,35 +71,39 @@ struct UnderWay {
     since: Instant,
 }
 
-impl Loader {
-    /// Reserves the slots and starts the threads. Reads only indexes, for
-    /// [`LoaderOptions::unknown_labels`].
+impl LoaderPlan {
+    /// Reserves the slots for images of these numbers in this layout, and starts the threads.
     ///
     /// # Errors
-    /// [`Error::Option`], which names the option with the impossible value;
-    /// [`LoaderError::NoImages`](super::LoaderError::NoImages) for a bundle without images;
-    /// [`Error::Bundle`], [`LoaderError::Memory`](super::LoaderError::Memory),
+    /// [`Error::Option`]; [`LoaderError::NoImages`](super::LoaderError::NoImages) for a bundle
+    /// without images; [`Error::Bundle`], [`LoaderError::Memory`](super::LoaderError::Memory),
     /// [`LoaderError::Thread`](super::LoaderError::Thread).
-    pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
-        let labelled = bundle.manifest().has_labels();
-        let digest = bundle.digest();
-        let (threads, cores) = threads_of(&options);
-        let n_all = bundle.n_samples(options.split);
-        let (mut chosen, shard_samples) = chosen_of(&bundle, &options, threads)?;
-        let labels = std::mem::take(&mut chosen.labels);
-        let n_chosen = shard_samples.iter().sum();
-        let draws = options.draw.prepare(n_all, n_chosen, &chosen, labels)?;
-        let source = Arc::new(Source::new(bundle, &options)?);
-        let meters = Arc::new(Meters::default());
-        let (about, ring, pool) = start(&options, &source, labelled, threads, &meters)?;
-        Ok(Self {
-            options,
-            digest,
-            shard_samples,
-            chosen: Arc::new(chosen),
-            draws: draws.map(Arc::new),
-            source,
-            about,
+    pub fn start(mut self, numbers: Numbers, layout: AxisOrder) -> Result<Loader, Error> {
+        (self.options.numbers, self.options.layout) = (numbers, layout);
+        let options = &self.options;
+        let maker = Arc::new(RowMaker::new(Arc::clone(&self.bundle), options)?);
+        let columns = maker.columns().to_vec();
+        let blender = Blender::new(options, &columns, maker.has_pictures(), maker.moved())?;
+        let about = About {
+            pictured: maker.has_pictures(),
+            columns,
+            labelled: self.bundle.manifest().has_labels(),
+            size: options.transform.size(),
+            layout,
+        };
+        let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
+        let row_bytes = maker.row_bytes(options)?;
+        let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
+        let shards = Shards::new(&self.bundle, options.split, options.order.kind)?;
+        let reader = Arc::clone(maker.reader());
+        ring.read_ahead(Ahead::new(reader, options.read_ahead_bytes, shards)?);
+        blender.into_iter().for_each(|blender| ring.blend(blender));
+        let (ring, meters, threads) = (Arc::new(ring), Arc::default(), self.n_threads());
+        Ok(Loader {
+            _pool: Pool::start(threads, &ring, &maker, &meters)?,
+            plan: self,
+            maker,
+            about: Arc::new(about),
             epoch: 0,
             consumed: 0,
             tally: Some(Tally::default()),
@@ -115,44 +111,31 @@ impl Loader {
             begun: None,
             turns: Turns::ALL,
             under_way: None,
-            counted: Stats { threads, cores, ..Stats::default() },
+            counted: Stats { threads, cores: cores(), ..Stats::default() },
             meters,
             ring,
-            pool,
         })
     }
+}
 
-    /// Returns the loader with another type and layout of images; no batch may have been taken yet.
+impl Loader {
+    /// Plans the epochs and starts the threads: [`LoaderPlan::new`], then [`LoaderPlan::start`]
+    /// with the numbers and the layout of the options.
     ///
     /// # Errors
-    /// Those of [`Loader::new`].
-    #[cfg(feature = "torch")]
-    pub(crate) fn with_numbers(self, numbers: Numbers, layout: AxisOrder) -> Result<Self, Error> {
-        if (self.options.numbers, self.options.layout) == (numbers, layout) {
-            return Ok(self);
-        }
-        let options = LoaderOptions { numbers, layout, ..self.options };
-        let (bundle, threads) = (Arc::clone(self.source.bundle()), self.counted.threads);
-        // Slots have no memory yet, but the threads that fetch shards keep room for them until the
-        // last one ends.
-        match bundle.source() {
-            None => self.pool.dismiss(),
-            Some(_) => drop(self.pool),
-        }
-        drop((self.ring, self.source));
-        let source = Arc::new(Source::new(bundle, &options)?);
-        let (about, ring, pool) =
-            start(&options, &source, self.about.labelled, threads, &self.meters)?;
-        Ok(Self { options, about, source, ring, pool, ..self })
+    /// Those of both.
+    pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
+        let LoaderOptions { numbers, layout, .. } = options;
+        LoaderPlan::new(bundle, options)?.start(numbers, layout)
     }
 
     /// Returns what was chosen by the bundle and its images, in words: by [`LoaderOptions::fitted`],
     /// and how pixels are normalised if that is not chosen and is not usual.
     #[must_use]
     pub fn fitted(&self) -> Option<String> {
-        let chosen = self.options.fitted.clone();
+        let chosen = self.plan.options.fitted.clone();
         let normalised =
-            self.source.normalise().filter(|_| self.options.numbers != Numbers::Stored);
+            self.maker.normalise().filter(|_| self.plan.options.numbers != Numbers::Stored);
         let Some((_, Some(words))) = normalised.and_then(|found| found.as_ref().ok()) else {
             return chosen;
         };
@@ -167,9 +150,9 @@ impl Loader {
     /// # Errors
     /// [`Error::Option`].
     #[cfg(feature = "cuda")]
-    pub(crate) fn normalise(&self) -> Result<super::Normalise, Error> {
-        match self.source.normalise() {
-            None => Ok(super::Normalise::scaled()),
+    pub(crate) fn normalise(&self) -> Result<gular_augment::Normalise, Error> {
+        match self.maker.normalise() {
+            None => Ok(gular_augment::Normalise::scaled()),
             Some(Ok((how, _))) => Ok(how.clone()),
             Some(Err(reason)) => Err(Error::Option { option: "normalise", reason: reason.clone() }),
         }
@@ -204,15 +187,16 @@ impl Loader {
     /// # Errors
     /// [`Error::Option`] for a rank that does not exist.
     pub fn set_ranks(&mut self, rank: u64, world_size: u64) -> Result<(), Error> {
-        if (self.options.rank, self.options.world_size) == (rank, world_size) {
+        let options = &self.plan.options;
+        if (options.rank, options.world_size) == (rank, world_size) {
             return Ok(());
         }
-        let options = LoaderOptions { rank, world_size, ..self.options.clone() };
+        let options = LoaderOptions { rank, world_size, ..options.clone() };
         options.check()?;
         self.leave();
         // The epoch that was made ahead, too, has the samples of another rank.
         self.ring.abandon();
-        self.options = options;
+        self.plan.options = options;
         Ok(())
     }
 
@@ -246,17 +230,17 @@ impl Loader {
         if !resumed {
             (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
         }
-        let span = self.span(self.consumed).of_turns(self.turns);
+        let span = self.plan.span(self.consumed).of_turns(self.turns);
         if !self.ring.go_on(epoch, span) {
             self.ring.start(self.run(epoch, span));
         }
         self.under_way = Some(UnderWay { span, step: 0, since: Instant::now() });
         let next = if self.begun == Some(epoch) { epoch } else { epoch.saturating_add(1) };
         self.begun = Some(epoch);
-        let LoaderOptions { across_epochs, n_epochs, .. } = self.options;
+        let LoaderOptions { across_epochs, n_epochs, .. } = self.plan.options;
         if across_epochs && n_epochs.is_none_or(|n| next < n) {
             let first = self.turns.first % self.turns.of.max(1);
-            let span = self.span(0).of_turns(Turns { first, ..self.turns });
+            let span = self.plan.span(0).of_turns(Turns { first, ..self.turns });
             self.ring.make_ahead(self.run(next, span));
         }
     }
@@ -297,29 +281,26 @@ impl Loader {
         self.counted.elapsed += since.unwrap_or_default();
     }
 
-    fn span(&self, from: u64) -> Span {
-        span(&self.options, &self.shard_samples, from)
-    }
-
     fn run(&self, epoch: u64, span: Span) -> Run {
-        let LoaderOptions { rank, world_size, .. } = self.options;
-        let (order, chosen) = (self.order_of(epoch), Arc::clone(&self.chosen));
+        let LoaderOptions { rank, world_size, .. } = self.plan.options;
+        let (order, chosen) = (self.plan.order_of(epoch), Arc::clone(&self.plan.chosen));
         Run { order, chosen, epoch, span, rank, world_size }
     }
 
     /// Returns the state to save in a checkpoint: counts batches handed out, not those made ahead.
     #[must_use]
     pub fn state(&self) -> LoaderState {
+        let options = &self.plan.options;
         LoaderState {
-            bundle: self.digest,
-            split: self.options.split,
-            order: self.options.order,
+            bundle: self.plan.bundle.digest(),
+            split: options.split,
+            order: options.order,
             epoch: self.epoch,
             consumed: self.consumed,
-            world_size: self.options.world_size,
+            world_size: options.world_size,
             left_out: self.n_left_out(),
-            selection: self.chosen.checksum(),
-            drawn_by: self.options.draw.drawn_by(),
+            selection: self.plan.chosen.checksum(),
+            drawn_by: options.draw.drawn_by(),
             tally: self.tally.clone(),
         }
     }
@@ -336,7 +317,7 @@ impl Loader {
     pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
         state.check(&self.state())?;
         (self.epoch, self.consumed, self.restored) = (state.epoch, state.consumed, true);
-        let goes_on = self.options.rank == 0 && state.consumed > 0;
+        let goes_on = self.plan.options.rank == 0 && state.consumed > 0;
         let begins = state.consumed == 0 || state.tally.is_some();
         self.tally = begins.then(Tally::default);
         if goes_on {
@@ -349,37 +330,26 @@ impl Loader {
     /// its end.
     #[must_use]
     pub fn n_positions(&self) -> u64 {
-        n_positions(&self.options, &self.shard_samples)
+        self.plan.n_positions()
     }
 
     /// The number of samples of the split that are in no epoch, because of
     /// [`LoaderOptions::select`] or [`UnknownLabels::Drop`](super::UnknownLabels::Drop).
     #[must_use]
     pub fn n_left_out(&self) -> u64 {
-        self.chosen.n_left_out()
-    }
-
-    /// Computes [`Loader::n_steps`] for these options without making a loader.
-    ///
-    /// # Errors
-    /// [`Error::Option`] naming the option that cannot be; [`Error::Bundle`].
-    pub fn n_steps_of(bundle: &Bundle, options: &LoaderOptions) -> Result<u64, Error> {
-        let (threads, _) = threads_of(options);
-        let (_, shard_samples) = chosen_of(bundle, options, threads)?;
-        Ok(span(options, &shard_samples, 0).n_steps())
+        self.plan.n_left_out()
     }
 
     /// The number of steps of a whole epoch, the same on every rank.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
-        self.span(0).n_steps()
+        self.plan.n_steps()
     }
 
     /// Returns [`Loader::n_steps`] for another number of ranks.
     #[must_use]
     pub fn n_steps_among(&self, world_size: u64) -> u64 {
-        let options = LoaderOptions { world_size, ..self.options.clone() };
-        span(&options, &self.shard_samples, 0).n_steps()
+        self.plan.n_steps_among(world_size)
     }
 
     /// The number of batches of the current epoch that were not taken yet.
@@ -392,19 +362,19 @@ impl Loader {
     /// turned, and that may tell places on it: arrays of two axes or more, and pictures.
     #[must_use]
     pub fn left_behind(&self) -> Vec<String> {
-        self.source.left_behind()
+        self.maker.left_behind()
     }
 
     /// The options that the loader was made with.
     #[must_use]
     pub fn options(&self) -> &LoaderOptions {
-        &self.options
+        &self.plan.options
     }
 
     /// The bundle that the loader reads.
     #[must_use]
     pub fn bundle(&self) -> &Arc<Bundle> {
-        self.source.bundle()
+        &self.plan.bundle
     }
 
     /// Returns how long each phase has worked and waited since the loader was made.
@@ -426,7 +396,7 @@ impl Loader {
         if let Some(tally) = &mut self.tally {
             tally.join(&slot.tally);
         }
-        let replaced = self.options.on_error == OnBadSample::Replace;
+        let replaced = self.plan.options.on_error == OnBadSample::Replace;
         let batch = Batch::new(slot, replaced, Arc::clone(&self.about), Arc::clone(&self.ring));
         self.counted.batches += 1;
         self.counted.images += batch.len() as u64;
@@ -539,68 +509,4 @@ impl Drop for Stream<'_> {
     fn drop(&mut self) {
         self.loader.leave();
     }
-}
-
-/// The threads of a loader, and the cores of this machine.
-fn threads_of(options: &LoaderOptions) -> (usize, usize) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    (if options.threads == 0 { cores } else { options.threads }, cores)
-}
-
-/// The samples that epochs have, and how many of each shard.
-fn chosen_of(
-    bundle: &Bundle,
-    options: &LoaderOptions,
-    threads: usize,
-) -> Result<(Chosen, Vec<u64>), Error> {
-    options.check()?;
-    let of_split = bundle.manifest().of_split(options.split);
-    let mut shard_samples: Vec<u64> = of_split.map(|shard| shard.samples).collect();
-    let asked = Asked {
-        split: options.split,
-        unknown: options.unknown_labels,
-        select: &options.select,
-        labels: matches!(options.draw, Draw::ByClass),
-        threads,
-    };
-    let chosen = choose(bundle, &asked, &mut shard_samples)?;
-    Ok((chosen, shard_samples))
-}
-
-fn n_positions(options: &LoaderOptions, shard_samples: &[u64]) -> u64 {
-    options.order.n_positions(shard_samples.iter().sum(), options.world_size)
-}
-
-fn span(options: &LoaderOptions, shard_samples: &[u64], from: u64) -> Span {
-    let LoaderOptions { order, world_size, batch_size, .. } = *options;
-    let stride = world_size.saturating_mul(batch_size as u64);
-    Span::new(from, n_positions(options, shard_samples), stride, order.drop_last)
-}
-
-/// Allocates the slots and starts the threads.
-fn start(
-    options: &LoaderOptions,
-    source: &Arc<Source>,
-    labelled: bool,
-    threads: usize,
-    meters: &Arc<Meters>,
-) -> Result<(Arc<About>, Arc<BatchSlots>, Pool), Error> {
-    let columns = source.columns().to_vec();
-    let blender = Blender::new(options, &columns, source.has_pictures(), source.moved())?;
-    let about = About {
-        pictured: source.has_pictures(),
-        columns,
-        labelled,
-        size: options.transform.size(),
-        layout: options.layout,
-    };
-    let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
-    let row_bytes = source.row_bytes(options)?;
-    let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
-    let shards = Shards::new(source.bundle(), options.split, options.order.kind)?;
-    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead_bytes, shards)?);
-    blender.into_iter().for_each(|blender| ring.blend(blender));
-    let ring = Arc::new(ring);
-    let pool = Pool::start(threads, &ring, source, meters)?;
-    Ok((Arc::new(about), ring, pool))
 }

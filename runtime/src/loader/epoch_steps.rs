@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use gular_order::EpochOrder;
+
 use super::chosen::Chosen;
-use crate::order::EpochOrder;
 
 // Longest row of broken samples, from FORMAT.md. A bundle with more has other problems.
 const MAX_REPLACEMENTS: usize = 1000;

@@ -1,12 +1,13 @@
 //! How each field of a bundle appears in a batch.
 
+use gular_augment::{
+    AxisOrder, Depth, Normalise, Normalised, Numbers, StoredPixels, Writer, number_bytes,
+};
 use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, FieldKind, Manifest};
 
 use super::boxes::{BOXES, OF_BOXES};
 use super::columns::Column;
-use super::normalise::{Normalise, Normalised, Writer};
-use super::pixels::{Pixels, number_bytes};
-use super::{AxisOrder, Depth, LoaderError, LoaderOptions, Numbers};
+use super::{LoaderError, LoaderOptions};
 use crate::Error;
 
 /// The field of the classes of pixels.
@@ -39,7 +40,7 @@ pub(super) struct Fields {
 pub(super) struct ImageField {
     pub(super) field: FieldIdx,
     /// The form in which it stores pixels, if it is not encoded.
-    pub(super) pixels: Option<Pixels>,
+    pub(super) pixels: Option<StoredPixels>,
     pub(super) writer: Writer,
     /// How pixels are normalised, and in words what was chosen; or why they cannot be.
     pub(super) normalise: Result<(Normalise, Option<String>), String>,
@@ -74,7 +75,7 @@ pub(super) enum OtherKind {
 #[derive(Debug)]
 pub(super) struct NearestField {
     /// The form in which it stores pixels, if it is not encoded.
-    pub(super) pixels: Option<Pixels>,
+    pub(super) pixels: Option<StoredPixels>,
     /// Whether encoded values become `u16`, and not `u8`.
     pub(super) wide: bool,
     /// The bytes of a pixel that lies outside of what is stored.
@@ -87,7 +88,7 @@ pub(super) struct NearestField {
 #[derive(Debug)]
 pub(super) struct InterpolatedField {
     /// The form in which it stores pixels, if it is not encoded.
-    pub(super) pixels: Option<Pixels>,
+    pub(super) pixels: Option<StoredPixels>,
     /// Writes the pixels; `None`: as those of the image are written.
     pub(super) writer: Option<Writer>,
     /// The number of planes in a row of a batch.
@@ -123,7 +124,7 @@ impl OtherKind {
     }
 
     /// The pixels that it stores, if it is moved with the image and not encoded.
-    pub(super) fn pixels(&self) -> Option<&Pixels> {
+    pub(super) fn pixels(&self) -> Option<&StoredPixels> {
         match self {
             Self::Nearest(field) => field.pixels.as_ref(),
             Self::Interpolated(field) => field.pixels.as_ref(),
@@ -325,15 +326,15 @@ fn image_field(
         }
         Some((dtype, shape)) => {
             let axes = options.axes_of(of, shape)?;
-            let Some(pixels) = Pixels::of(dtype, shape, &axes) else {
-                let found = format!("a field `image` of {dtype:?} {shape:?}");
+            let Some(pixels) = StoredPixels::of(dtype, shape, &axes) else {
+                let found = format!("a field `image` of {dtype} {shape:?}");
                 return Err(LoaderError::NoImages { found }.into());
             };
             let made = pixels.made_as(options.depth);
             let is_wide = matches!(dtype, Dtype::U32 | Dtype::I32 | Dtype::I64 | Dtype::F64);
             if is_wide && options.numbers == Numbers::Stored {
                 let reason = format!(
-                    "images of {dtype:?} become f32, f16 or bf16, and are not delivered as they are stored"
+                    "images of {dtype} become f32, f16 or bf16, and are not delivered as they are stored"
                 );
                 return Err(Error::Option { option: "numbers", reason });
             }
@@ -365,7 +366,7 @@ fn image_field(
         Err(_) => Normalise::scaled(),
         Ok((how, _)) => how.clone(),
     };
-    let Some(pixels) = pixels.filter(Pixels::is_series) else {
+    let Some(pixels) = pixels.filter(StoredPixels::is_series) else {
         let writer = Writer::new(*numbers, *layout, bands, stored, &how);
         return Ok(ImageField { field, pixels, writer, normalise });
     };
@@ -439,14 +440,14 @@ fn moved_field(
         let kind = OtherKind::Nearest(NearestField { pixels: None, wide, fill, planes: false });
         return Ok(Loaded::array(kind, dtype, vec![height, width], false));
     };
-    let pixels = axes.as_ref().and_then(|axes| Pixels::of(dtype, shape, axes));
+    let pixels = axes.as_ref().and_then(|axes| StoredPixels::of(dtype, shape, axes));
     let Some(pixels) = pixels else {
-        let reason = format!("`{}` of {dtype:?} {shape:?} is not a picture", field.name);
+        let reason = format!("`{}` of {dtype} {shape:?} is not a picture", field.name);
         return Err(Error::Option { option: "fields", reason });
     };
     let has_bands = axes.is_some_and(|axes| axes.n() > 2);
-    let is_second = |image: &Pixels| {
-        let alike = |of: &Pixels| (of.dtype, of.channels, of.series);
+    let is_second = |image: &StoredPixels| {
+        let alike = |of: &StoredPixels| (of.dtype, of.channels, of.series);
         pixels.channels > 1 && alike(image) == alike(&pixels)
     };
     if !is_mask && image.pixels.as_ref().is_some_and(is_second) {
@@ -478,7 +479,11 @@ fn moved_field(
 }
 
 /// A second picture that is made as the image is; encoded if `pixels` is `None`.
-fn second_picture(pixels: Option<Pixels>, image: &ImageField, options: &LoaderOptions) -> Loaded {
+fn second_picture(
+    pixels: Option<StoredPixels>,
+    image: &ImageField,
+    options: &LoaderOptions,
+) -> Loaded {
     let writer = &image.writer;
     let (planes, fill) = (writer.planes(), writer.zeros());
     let kind = InterpolatedField { pixels, writer: None, planes, fill, is_nan: false };
@@ -518,7 +523,7 @@ fn fill_value(field: &Field, dtype: Dtype, options: &LoaderOptions) -> Result<Ve
     }
     if let Some(given) = given {
         let reason =
-            format!("{given}, but the numbers of the mask are {dtype:?}, which do not have it");
+            format!("{given}, but the numbers of the mask are {dtype}, which do not have it");
         return Err(Error::Option { option: "mask_fill", reason });
     }
     let value = match dtype {

@@ -3,13 +3,12 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
+use gular_augment::{StoredPixels, Transform};
 use gular_bundle::{Bundle, FieldIdx, ShardIdx, SingleValues, Split};
 use gular_codec::{Header, OrientationPolicy, read_header};
 
-use super::pixels::Pixels;
 use super::{LoaderError, LoaderOptions};
 use crate::Error;
-use crate::augment::Transform;
 
 /// Encoded pictures that are looked at. Their order in a shard is random, unless it was sorted.
 const LOOKED_AT: usize = 4;
@@ -95,12 +94,12 @@ impl LoaderOptions {
         let image = manifest.image().and_then(|at| Some((at, at.of(&manifest.fields)?)));
         let Some((at, field)) = image else { return Ok(None) };
         if let Some((dtype, shape)) = field.as_fixed() {
-            let of = |pixels: Pixels| Seen {
+            let of = |pixels: StoredPixels| Seen {
                 size: Some((pixels.width, pixels.height)),
                 is_grey: pixels.bands() == 1,
             };
             let axes = self.axes_of(field, shape)?;
-            return Ok(Pixels::of(dtype, shape, &axes).map(of));
+            return Ok(StoredPixels::of(dtype, shape, &axes).map(of));
         }
         let headers = self.headers(bundle, at, cancel)?;
         let sizes = headers.iter().map(|header| match self.orientation {

@@ -1,5 +1,7 @@
 //! Samples whose class is unknown: label -1 in the index.
 
+use serde::Deserialize;
+
 use crate::Error;
 
 /// The label of an unknown class, as FORMAT.md says.
@@ -17,7 +19,8 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 ///
 /// Such a label is not a class. Used as one, it ends a training run on the CPU, and on a GPU it
 /// makes every later call fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum UnknownLabels {
     /// Unknown classes are an error. If the split has at most 256 shards, the loader returns it at
     /// once, with their number; otherwise the first batch that would contain one is the error.
@@ -35,7 +38,7 @@ pub enum UnknownLabels {
 /// Returns the error for unknown classes.
 pub(super) fn refused(what: &str) -> Error {
     let reason = format!(
-        "{what}: choose `Drop` to leave them out, or `Ignore` to leave them out of loss and accuracy"
+        "{what}: choose `drop` to leave them out, or `ignore` to leave them out of loss and accuracy"
     );
     Error::Option { option: "unknown_labels", reason }
 }

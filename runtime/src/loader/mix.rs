@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use gular_order::{Draws, LoaderState};
 use serde::{Deserialize, Serialize};
 
 use super::{Batch, Loader};
 use crate::Error;
-use crate::order::{Draws, LoaderState};
 
 /// Batches of several loaders, without end: for each step, a loader is drawn by its weight, the
 /// same one on every rank. `FORMAT.md`, "Orders".

@@ -32,18 +32,21 @@ mod error;
 mod fields;
 mod fitted;
 mod labels;
+mod loader_plan;
 mod mix;
-mod normalise;
-mod numbers;
 mod options;
-mod pixels;
+mod panics;
 mod proof;
+mod row_maker;
 mod sample_function;
+mod sample_reader;
+mod settings;
 mod shards;
 mod slot;
 mod slow;
-mod source;
 mod stats;
+mod stored_value;
+mod ticket;
 mod walk;
 mod worker;
 
@@ -56,14 +59,14 @@ pub use epoch_steps::Turns;
 pub use error::LoaderError;
 pub use fitted::Unchosen;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
+pub use loader_plan::LoaderPlan;
 pub use mix::{Mix, MixState};
-pub use normalise::{Normalise, NormaliseBy};
-pub use numbers::{AxisOrder, Depth, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use proof::Delivered;
 pub use sample_function::{
-    Each, GivenSample, GivenValue, ResultValue, SampleFunction, SampleResult,
+    Each, GivenSample, GivenValue, ResultValue, SampleFunction, SampleLane, SampleResult, Untaken,
 };
+pub use settings::LoaderSettings;
 #[cfg(feature = "cuda")]
 pub(crate) use slot::pages;
 pub use stats::{Bottleneck, Phase, Stats};

@@ -2,15 +2,28 @@
 
 use std::time::Duration;
 
+use gular_augment::{Augment, AxisOrder, Blend, Depth, NormaliseBy, Numbers, Transform};
 use gular_bundle::{Axes, Field, Split};
 use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
+use gular_order::{OrderKind, OrderSpec};
+use serde::Deserialize;
 
-use super::{AxisOrder, Depth, Draw, Each, NormaliseBy, Numbers, Select, UnknownLabels};
-use crate::augment::{Augment, Blend, Transform};
-use crate::order::{OrderKind, OrderSpec};
+use super::{Draw, Each, Select, UnknownLabels};
 use crate::{Error, Ranks, StopFlag};
 
 /// How a split is loaded. Start from [`LoaderOptions::new`] and change single fields.
+///
+/// ```
+/// use gular_runtime::augment::{Augment, Blend};
+/// use gular_runtime::{LoaderOptions, Split, Transform};
+///
+/// let options = LoaderOptions {
+///     transform: Transform::train(224),
+///     augment: Some(Augment::new(|picture, rng| picture.jitter(0.4, 0.4, 0.4, 0.1, rng))),
+///     blend: Some(Blend::MixUp { alpha: 0.2 }),
+///     ..LoaderOptions::new(Split::Train)
+/// };
+/// ```
 #[derive(Debug, Clone)]
 pub struct LoaderOptions {
     /// The split to load.
@@ -116,7 +129,8 @@ pub struct LoaderOptions {
 /// that differ from the manifest's digest, or cannot be read, are a fault of
 /// this copy. They are always an error, since skipping them would make this training run
 /// differ from the same run on another machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnBadSample {
     /// The batch that would contain it is an error, which names the sample.
     #[default]
@@ -231,7 +245,7 @@ impl LoaderOptions {
         }
         if !matches!((&self.draw, self.order.kind), (Draw::EachOnce, _) | (_, OrderKind::Elastic)) {
             let reason = format!(
-                "samples can be drawn by weight only in the order `elastic`, not {:?}",
+                "samples can be drawn by weight only in the order `elastic`, not {}",
                 self.order.kind
             );
             return fail("draw", reason);

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gular_bundle::{Index, Shard, ShardIdx};
+use gular_order::{Differs, LoaderState, Tally, Visit, Wrong, term};
 
 use super::{Loader, LoaderError};
 use crate::Error;
-use crate::order::{Differs, EpochOrder, LoaderState, Tally, Visit, Wrong, term};
 
 // Positions that are processed together, so that each shard is opened once for all of them: 16
 // bytes each.
@@ -96,9 +96,10 @@ impl Loader {
             return Ok(state.consumed);
         }
         // The positions that the last steps of all ranks leave out are less than one step.
-        let stride = self.options.world_size.saturating_mul(self.options.batch_size as u64);
+        let stride =
+            self.plan.options.world_size.saturating_mul(self.plan.options.batch_size as u64);
         let left_out = n_positions.saturating_sub(tally.count);
-        let cut = self.options.order.drop_last && left_out < stride;
+        let cut = self.plan.options.order.drop_last && left_out < stride;
         Ok(if cut { n_positions - left_out } else { n_positions })
     }
 
@@ -108,7 +109,7 @@ impl Loader {
     /// [`Error::Bundle`] when an index cannot be read.
     pub fn expected_tally(&self, epoch: u64, positions: Range<u64>) -> Result<Tally, Error> {
         let n_positions = self.n_positions();
-        let order = self.order_of(epoch);
+        let order = self.plan.order_of(epoch);
         let mut tally = Tally::default();
         let mut from = positions.start;
         while from < positions.end {
@@ -119,7 +120,7 @@ impl Loader {
             due.sort_unstable();
             let mut opened = None;
             for (nth, position) in due {
-                let sample = self.chosen.sample(nth);
+                let sample = self.plan.chosen.sample(nth);
                 if let Some(term) = self.term(&mut opened, Visit { epoch, position, sample })? {
                     tally.add(term, position, n_positions);
                 }
@@ -146,9 +147,9 @@ impl Loader {
         let n_positions = self.n_positions();
         let what = match found.differs(expected, n_positions) {
             None if found.count == expected.count => {
-                let samples = self.shard_samples.iter().sum();
+                let samples = self.plan.n_samples();
                 let (positions, broken) = (found.count, found.broken);
-                let drawn = self.draws.is_some();
+                let drawn = self.plan.draws.is_some();
                 return Ok(Delivered { positions, samples, broken, drawn });
             }
             None => format!("{} were counted, expected {}", found.count, expected.count),
@@ -169,9 +170,9 @@ impl Loader {
             1 => ", and another position is wrong".into(),
             n => format!(", and {n} other positions are wrong"),
         };
-        let nth = self.order_of(epoch).sample_at(position).unwrap_or_default();
-        let due = self.chosen.sample(nth);
-        let key = self.source.name(due);
+        let nth = self.plan.order_of(epoch).sample_at(position).unwrap_or_default();
+        let due = self.plan.chosen.sample(nth);
+        let key = self.maker.reader().name(due);
         let mut opened = None;
         let expected =
             self.term(&mut opened, Visit { epoch, position, sample: due })?.unwrap_or_default();
@@ -180,9 +181,9 @@ impl Loader {
             Wrong::Twice => format!("sample `{key}` was delivered twice"),
             Wrong::Instead(term) => {
                 let mut found = None;
-                for sample in 0..self.source.bundle().n_samples(self.options.split) {
+                for sample in 0..self.plan.bundle.n_samples(self.plan.options.split) {
                     if self.term(&mut opened, Visit { epoch, position, sample })? == Some(term) {
-                        found = Some(format!("sample `{}`", self.source.name(sample)));
+                        found = Some(format!("sample `{}`", self.maker.reader().name(sample)));
                         break;
                     }
                 }
@@ -199,8 +200,8 @@ impl Loader {
         opened: &mut Option<(ShardIdx, Digests)>,
         visit: Visit,
     ) -> Result<Option<u64>, Error> {
-        let bundle = self.source.bundle();
-        let id = bundle.locate(self.options.split, visit.sample)?;
+        let bundle = &self.plan.bundle;
+        let id = bundle.locate(self.plan.options.split, visit.sample)?;
         if opened.as_ref().is_none_or(|(shard, _)| *shard != id.shard) {
             let digests = match bundle.source() {
                 None => Digests::Shard(bundle.shard(id.shard)?),
@@ -210,18 +211,9 @@ impl Loader {
         }
         let Some((_, digests)) = opened else { return Ok(None) };
         let digest = match digests {
-            Digests::Shard(shard) => shard.digest(id.row, self.source.proof())?,
-            Digests::Index(index) => index.digest(id.row, self.source.proof()),
+            Digests::Shard(shard) => shard.digest(id.row, self.maker.proof())?,
+            Digests::Index(index) => index.digest(id.row, self.maker.proof()),
         };
         Ok(digest.map(|digest| term(visit, &digest)))
-    }
-
-    pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {
-        let spec = &self.options.order;
-        if let Some(draws) = &self.draws {
-            let n = self.shard_samples.iter().sum();
-            return EpochOrder::drawn(spec, Arc::clone(draws), n, epoch);
-        }
-        EpochOrder::new(spec, &self.shard_samples, epoch, self.options.world_size)
     }
 }

@@ -14,39 +14,80 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use gular_augment::{
+    AxisOrder, Normalise, Numbers, PixelRows, PixelTools, PixelType, Placement, Transform, Writer,
+};
 use gular_bundle::Dtype;
 use half::{bf16, f16};
 
 use super::columns::Column;
 use super::fields::{Fields, ImageField, OtherField, OtherKind};
-use super::normalise::{Normalise, PixelRows, Writer};
-use super::pixels::{PixelTools, PixelType};
 use super::slot::Cell;
-use super::{AxisOrder, LoaderError, LoaderOptions, Numbers};
+use super::{LoaderError, LoaderOptions};
 use crate::Error;
-use crate::augment::{Placement, Transform};
 
 /// The only column of batches whose samples are put together by the training program.
 const SAMPLE: &str = "sample";
 
-/// A function that is called with each sample. Samples are made by several threads, which call it
-/// at the same time.
+/// A function that is called with each sample. Samples are made by several threads, each of which
+/// calls it through a lane of its own.
 ///
 /// It must depend on nothing but the sample and its random numbers, so that threads, ranks and
 /// resumes never change a batch.
 pub trait SampleFunction: Send + Sync {
-    /// Makes something of `sample`, and calls `take` once with the result, which has all fields.
+    /// What a thread calls the function through.
     ///
     /// # Errors
-    /// Why it cannot, in words; or what `take` says.
-    fn call(
-        &self,
-        sample: &GivenSample<'_>,
-        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
-    ) -> Result<(), String>;
+    /// Why there is none, in words.
+    fn lane(self: Arc<Self>) -> Result<Box<dyn SampleLane>, String>;
 
     /// Ends calls that are under way, with errors: the loader is dropped, and waits for them.
     fn end(&self) {}
+}
+
+/// Calls of a [`SampleFunction`] by one thread. The thread makes the next samples while the function
+/// runs, so several are given before the first is taken.
+pub trait SampleLane: Send {
+    /// Memory of `len` bytes for the picture of the sample that is given next, so that it need not be
+    /// copied there.
+    ///
+    /// # Errors
+    /// Why the function cannot be reached, in words.
+    fn picture(&mut self, len: usize) -> Result<&mut [u8], String>;
+
+    /// Queues a sample. Not called while the lane is full.
+    ///
+    /// # Errors
+    /// Why the function cannot be reached, in words; then the sample is not taken.
+    fn give(&mut self, sample: &GivenSample<'_>) -> Result<(), String>;
+
+    /// Whether a sample has to be taken before another one is given.
+    fn is_full(&self) -> bool;
+
+    /// Waits for the sample that was given first of those not taken, and calls `take` with its result,
+    /// which has all fields.
+    ///
+    /// # Errors
+    /// Why there is none; or what `take` says.
+    fn take(
+        &mut self,
+        take: &mut dyn FnMut(&SampleResult<'_>) -> Result<(), String>,
+    ) -> Result<(), Untaken>;
+}
+
+/// Why there is no result of a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Untaken {
+    /// The function failed, as these words say.
+    Failed(String),
+    /// It was interrupted, may have changed what it was given, and is to be called again.
+    Interrupted,
+}
+
+impl From<String> for Untaken {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
 }
 
 /// A [`SampleFunction`], and what becomes of its results.
@@ -85,8 +126,9 @@ pub struct GivenValue<'a> {
     /// Whether it is on the pixels of the image, or tells places on it, so that what moves one moves
     /// the other.
     pub is_on_image: bool,
-    /// The numbers, in this machine's byte order, or the bytes.
-    pub bytes: &'a [u8],
+    /// The numbers, in this machine's byte order, or the bytes; `None`: what was written to
+    /// [`SampleLane::picture`].
+    pub bytes: Option<&'a [u8]>,
 }
 
 /// What a function made of a sample.
@@ -140,10 +182,17 @@ impl fmt::Debug for Each {
     }
 }
 
-/// Memory that a thread keeps between samples.
+/// What a thread keeps between samples: its lane, once it has made one.
 #[derive(Default)]
 pub(super) struct EachTools {
-    picture: Vec<u8>,
+    lane: Option<Box<dyn SampleLane>>,
+}
+
+impl EachTools {
+    /// Whether a result has to be taken before the next sample is given.
+    pub(super) fn are_full(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.is_full())
+    }
 }
 
 /// How samples are given to a function, and how its results become rows.
@@ -257,35 +306,57 @@ impl EachStage {
     }
 
     /// Writes the pixels that `tools` has as they are given.
-    pub(super) fn give(
+    pub(super) fn give_picture(
         &self,
         tools: &PixelTools,
         pixel_type: PixelType,
         (width, height, channels): (usize, usize, usize),
         flip: bool,
         to: &mut EachTools,
-    ) {
-        let Some(pictures) = &self.pictures else { return };
-        to.picture.resize(width * height * pictures.bands * size_of(pictures.given), 0);
+        key: &str,
+    ) -> Result<(), Error> {
+        let Some(pictures) = &self.pictures else { return Ok(()) };
+        let len = width * height * pictures.bands * size_of(pictures.given);
+        let memory = self.lane(to).and_then(|lane| lane.picture(len));
+        let memory = memory.map_err(|reason| failed(key, reason))?;
         if pictures.give.copies(channels) {
             // Three times as fast as value by value, which is for other bands and types.
-            tools.copy_bytes(width * channels, channels, flip, &mut to.picture);
+            tools.copy_bytes(width * channels, channels, flip, memory);
         } else {
-            tools.write(pixel_type, (width, channels), flip, &pictures.give, &mut to.picture);
+            tools.write(pixel_type, (width, channels), flip, &pictures.give, memory);
         }
+        Ok(())
     }
 
-    /// Calls the function with a sample, and writes its result to the cells of a row. Returns its
-    /// class. `sample` has no values yet.
-    pub(super) fn make(
+    /// Whether a picture of `channels` 8-bit values is given as it is decoded.
+    pub(super) fn gives_decoded(&self, channels: usize) -> bool {
+        self.pictures.as_ref().is_some_and(|pictures| pictures.give.copies(channels))
+    }
+
+    /// Memory for a picture of `len` bytes that is given next.
+    pub(super) fn memory<'a>(
+        &self,
+        tools: &'a mut EachTools,
+        len: usize,
+    ) -> Result<&'a mut [u8], String> {
+        self.lane(tools)?.picture(len)
+    }
+
+    fn lane<'a>(&self, tools: &'a mut EachTools) -> Result<&'a mut dyn SampleLane, String> {
+        if tools.lane.is_none() {
+            tools.lane = Some(Arc::clone(&self.each.function).lane()?);
+        }
+        Ok(&mut **tools.lane.as_mut().expect("made above"))
+    }
+
+    /// Gives a sample to the function. `sample` has no values yet.
+    pub(super) fn give(
         &self,
         sample: &GivenSample<'_>,
         others: (&[OtherField], &[Cell]),
         place: Option<&Placement>,
-        tools: &EachTools,
-        row: &mut [Cell],
-    ) -> Result<Option<i64>, Error> {
-        let picture = &tools.picture;
+        tools: &mut EachTools,
+    ) -> Result<(), Error> {
         let mut columns = self.fields.iter();
         let mut values = Vec::with_capacity(self.fields.len());
         if let (Some(place), Some(pictures)) = (place, &self.pictures)
@@ -299,7 +370,7 @@ impl EachStage {
                 numbers,
                 is_picture: true,
                 is_on_image: true,
-                bytes: picture,
+                bytes: None,
             });
         }
         for ((column, other), cell) in columns.zip(others.0).zip(others.1) {
@@ -307,10 +378,23 @@ impl EachStage {
                 Cell::Row(bytes) => &bytes[..],
                 Cell::Bytes(bytes) => bytes,
             };
-            let numbers = self.given(column, other, place);
+            let (numbers, bytes) = (self.given(column, other, place), Some(bytes));
             let (is_picture, is_on_image) = (other.is_picture(), other.is_on_image());
             values.push(GivenValue { name: &column.name, numbers, is_picture, is_on_image, bytes });
         }
+        let sample = GivenSample { values, ..*sample };
+        let given = self.lane(tools).and_then(|lane| lane.give(&sample));
+        given.map_err(|reason| failed(sample.key, reason))
+    }
+
+    /// Waits for the result of the sample that was given first, and writes it to the cells of its row.
+    /// Returns its class; `None` where the sample has to be made and given again.
+    pub(super) fn take_result(
+        &self,
+        tools: &mut EachTools,
+        key: &str,
+        row: &mut [Cell],
+    ) -> Result<Option<Option<i64>>, Error> {
         let mut label = None;
         let mut take = |result: &SampleResult<'_>| {
             label = result.label;
@@ -322,10 +406,11 @@ impl EachStage {
             let mut fields = self.fields.iter().zip(&mut *row).enumerate();
             fields.try_for_each(|(at, (column, cell))| self.take((at, column), result, cell))
         };
-        let sample = GivenSample { values, ..*sample };
-        let done = self.each.function.call(&sample, &mut take);
-        done.map_err(|reason| LoaderError::Each { key: sample.key.to_owned(), reason })?;
-        Ok(label)
+        match self.lane(tools).map_err(Untaken::Failed).and_then(|lane| lane.take(&mut take)) {
+            Ok(()) => Ok(Some(label)),
+            Err(Untaken::Interrupted) => Ok(None),
+            Err(Untaken::Failed(reason)) => Err(failed(key, reason)),
+        }
     }
 
     /// Writes a field of `result` to its cell.
@@ -465,6 +550,10 @@ impl Pictures {
         }
         Ok(())
     }
+}
+
+fn failed(key: &str, reason: String) -> Error {
+    LoaderError::Each { key: key.to_owned(), reason }.into()
 }
 
 /// The same picture with other values.

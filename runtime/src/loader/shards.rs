@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{Bundle, NotBrought, ShardIdx, ShardSource, Split};
+use gular_order::OrderKind;
 
 use super::LoaderError;
 use super::walk::{Walk, of_split};
 use crate::Error;
-use crate::order::OrderKind;
 
 /// The most shards that are held besides those of the next window: each costs a lock.
 const MOST_AHEAD: usize = 64;
@@ -394,12 +394,12 @@ mod tests {
     use super::super::ahead::{Ahead, FETCHERS};
     use super::super::batch_slots::{BatchSlots, Waiting};
     use super::super::epoch_steps::{Run, Span};
-    use super::super::source::Source;
+    use super::super::row_maker::RowMaker;
     use super::super::stats::Meters;
     use super::*;
     use crate::fixtures::{Made, Recipe, make};
-    use crate::order::{EpochOrder, OrderSpec};
     use crate::{Loader, LoaderOptions, Transform};
+    use gular_order::{EpochOrder, OrderSpec};
 
     const SHARDS: [usize; 3] = [4; 3];
     const SIDE: u32 = 8;
@@ -487,10 +487,11 @@ mod tests {
         let waited_for = Box::new(move |shard| tell.send(shard).unwrap());
         let (bundle, options) = open(made.dir.path(), Script { space, bring, waited_for });
         let shards = Shards::new(&bundle, Split::Train, options.order.kind).unwrap();
-        let source = Arc::new(Source::new(bundle, &options).unwrap());
+        let maker = RowMaker::new(bundle, &options).unwrap();
+        let reader = maker.reader();
         let row_bytes = (SIDE * SIDE * 3) as usize;
         let ring = BatchSlots::new(1, 12, &[Some(row_bytes)], Waiting::default()).unwrap();
-        ring.read_ahead(Ahead::new(Arc::clone(&source), 0, shards).unwrap());
+        ring.read_ahead(Ahead::new(Arc::clone(reader), 0, shards).unwrap());
         let ahead = ring.ahead().unwrap();
         let order = EpochOrder::new(&options.order, &SHARDS.map(|n| n as u64), 0, 1);
         let (chosen, span) = (Arc::default(), Span::new(0, 12, 12, false));
@@ -499,36 +500,25 @@ mod tests {
         let meters = Meters::default();
         let take = || {
             let ticket = ring.take(&meters).unwrap();
-            let shard = source.shard_of(ticket.sample).unwrap();
+            let shard = reader.shard_of(ticket.sample).unwrap();
             (ticket, shard)
         };
         for _ in 0..3 {
             let (ticket, shard) = take();
-            ahead.need(&ticket, shard).map(drop).unwrap();
+            ahead.need(ticket.place.run, ticket.position, shard).map(drop).unwrap();
             ring.put(ticket, Ok(None), &meters);
         }
         let ((last, first_shard), (next, second_shard)) = (take(), take());
         assert_ne!(first_shard, second_shard);
         thread::scope(|scope| {
-            let overtakes = scope.spawn(|| ahead.need(&next, second_shard).map(drop));
+            let overtakes =
+                scope.spawn(|| ahead.need(next.place.run, next.position, second_shard).map(drop));
             while told.recv().unwrap() != Some(second_shard) {}
-            ahead.need(&last, first_shard).map(drop).unwrap();
+            ahead.need(last.place.run, last.position, first_shard).map(drop).unwrap();
             ring.put(last, Ok(None), &meters);
             overtakes.join().unwrap().unwrap();
         });
         assert_eq!(*brought.lock().unwrap(), [first_shard, second_shard]);
-    }
-
-    #[cfg(feature = "torch")]
-    #[test]
-    fn a_loader_made_again_with_other_numbers_takes_its_room_once() {
-        let made = made();
-        let bytes = made.bundle.manifest().shards.iter().map(|shard| shard.file.bytes);
-        let space = FreeSpace::new(bytes.max().unwrap(), 0);
-        let (bring, waited_for) = (Box::new(|_| ()), Box::new(|_| ()));
-        let (bundle, options) = open(made.dir.path(), Script { space, bring, waited_for });
-        let loader = Loader::new(bundle, options).unwrap();
-        loader.with_numbers(crate::Numbers::F32, crate::AxisOrder::Contiguous).unwrap();
     }
 
     fn broken(dir: &Path) -> Result<Loader, Error> {

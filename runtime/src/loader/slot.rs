@@ -4,10 +4,10 @@
 //! two threads ever see the same bytes.
 
 use bytes::BytesMut;
+use gular_augment::Blended;
+use gular_order::Tally;
 
 use crate::Error;
-use crate::augment::Blended;
-use crate::order::Tally;
 
 /// The memory of one batch, which is used again for later batches.
 #[derive(Debug, Default)]

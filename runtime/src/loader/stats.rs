@@ -86,7 +86,8 @@ pub struct Stats {
     pub images: u64,
     /// Samples that could not be decoded: they were left out or replaced.
     pub skipped: u64,
-    /// Blocks that were damaged in the node's cache and fetched again, since the bundle was opened.
+    /// Blocks and indexes that were damaged on this machine and fetched again, since the bundle was
+    /// opened.
     pub repaired_blocks: u64,
     /// Samples among those handed out whose class is unknown, under
     /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).

@@ -1,20 +1,22 @@
 //! The threads that fill batches.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use super::LoaderError;
 use super::batch_slots::BatchSlots;
-use super::source::Source;
+use super::panics::caught;
+use super::row_maker::{RowMaker, RowStage, Tools};
 use super::stats::Meters;
+use super::ticket::Ticket;
 use crate::Error;
 
 /// A fixed pool; dropped, it waits for the samples in the making, no more.
 #[derive(Debug)]
 pub(super) struct Pool {
     ring: Arc<BatchSlots>,
-    source: Arc<Source>,
+    maker: Arc<RowMaker>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -22,27 +24,21 @@ impl Pool {
     pub(super) fn start(
         n: usize,
         ring: &Arc<BatchSlots>,
-        source: &Arc<Source>,
+        maker: &Arc<RowMaker>,
         meters: &Arc<Meters>,
     ) -> Result<Self, Error> {
-        let (ring, source) = (Arc::clone(ring), Arc::clone(source));
-        let mut pool = Self { ring, source, threads: Vec::with_capacity(n) };
+        let (ring, maker) = (Arc::clone(ring), Arc::clone(maker));
+        let mut pool = Self { ring, maker, threads: Vec::with_capacity(n) };
         for i in 0..n {
-            let (ring, source) = (Arc::clone(&pool.ring), Arc::clone(&pool.source));
+            let (ring, maker) = (Arc::clone(&pool.ring), Arc::clone(&pool.maker));
             let meters = Arc::clone(meters);
             let thread = thread::Builder::new()
                 .name(format!("gular-load-{i}"))
-                .spawn(move || work(&ring, &source, &meters))
+                .spawn(move || work(&ring, &maker, &meters))
                 .map_err(|source| LoaderError::Thread { number: i + 1, wanted: n, source })?;
             pool.threads.push(thread);
         }
         Ok(pool)
-    }
-
-    /// Ends it without waiting for its threads, which have nothing in the making.
-    #[cfg(feature = "torch")]
-    pub(super) fn dismiss(mut self) {
-        self.threads.clear();
     }
 }
 
@@ -50,7 +46,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.ring.close();
         if !self.threads.is_empty() {
-            self.source.end();
+            self.maker.end();
         }
         for thread in self.threads.drain(..) {
             // A thread that panicked has told the ring.
@@ -59,29 +55,75 @@ impl Drop for Pool {
     }
 }
 
-fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
+fn work(ring: &BatchSlots, maker: &RowMaker, meters: &Meters) {
     let alarm = Alarm(ring);
-    let new_tools = || source.tools(ring.ahead());
-    let mut tools = new_tools();
-    while let Some(mut ticket) = ring.take(meters) {
-        let made = caught(|| source.deliver(&mut ticket, &mut tools, meters));
-        let made = made.unwrap_or_else(|message| {
-            // The tools may be damaged after a panic, so they are made again.
-            tools = new_tools();
-            Err(LoaderError::Panicked { key: source.name(ticket.sample), message }.into())
-        });
-        ring.put(ticket, made, meters);
+    let mut thread = Thread { ring, maker, meters, tools: maker.tools(ring.ahead()) };
+    // What the user's function has, oldest first.
+    let mut given = VecDeque::new();
+    loop {
+        if maker.must_take(&thread.tools)
+            && let Some(ticket) = given.pop_front()
+        {
+            thread.take_result(ticket, &mut given);
+            continue;
+        }
+        let next = if given.is_empty() { ring.take(meters) } else { ring.take_now(meters) };
+        if let Some(ticket) = next {
+            thread.deliver(ticket, &mut given);
+        } else if let Some(ticket) = given.pop_front() {
+            thread.take_result(ticket, &mut given);
+        } else {
+            break;
+        }
     }
     drop(alarm);
 }
 
-/// Returns the result of `job`, or the message of its panic: a codec's panic is the error of one
-/// sample, and must not end a thread that others wait for.
-pub(super) fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(job)).map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
-    })
+struct Thread<'a> {
+    ring: &'a BatchSlots,
+    maker: &'a RowMaker,
+    meters: &'a Meters,
+    tools: Tools,
+}
+
+impl Thread<'_> {
+    /// Makes a sample, or gives it to the user's function.
+    fn deliver(&mut self, mut ticket: Ticket, given: &mut VecDeque<Ticket>) {
+        let Self { maker, meters, tools, .. } = self;
+        let made = caught(|| maker.deliver(&mut ticket, tools, meters));
+        self.put(ticket, made, given);
+    }
+
+    /// Waits for the user's function with a sample, the oldest that it was given.
+    fn take_result(&mut self, mut ticket: Ticket, given: &mut VecDeque<Ticket>) {
+        let Self { maker, meters, tools, .. } = self;
+        let made = caught(|| maker.take_result(&mut ticket, tools, meters));
+        self.put(ticket, made, given);
+    }
+
+    fn put(
+        &mut self,
+        ticket: Ticket,
+        made: Result<Result<RowStage, Error>, String>,
+        given: &mut VecDeque<Ticket>,
+    ) {
+        let Self { ring, maker, meters, .. } = *self;
+        match made {
+            Ok(Ok(RowStage::Given)) => given.push_back(ticket),
+            Ok(Ok(RowStage::Made(label))) => ring.put(ticket, Ok(label), meters),
+            Ok(Err(error)) => ring.put(ticket, Err(error), meters),
+            Err(message) => {
+                // The tools may be damaged after a panic, so they are made again; what they had
+                // given to the function is lost with them.
+                self.tools = maker.tools(ring.ahead());
+                let key = maker.reader().name(ticket.sample);
+                for ticket in given.drain(..).chain([ticket]) {
+                    let (key, message) = (key.clone(), message.clone());
+                    ring.put(ticket, Err(LoaderError::Panicked { key, message }.into()), meters);
+                }
+            }
+        }
+    }
 }
 
 /// Tells the ring when its thread ends by a panic, so that nobody waits for ever.
@@ -100,14 +142,7 @@ mod tests {
     use super::super::batch_slots::Waiting;
     use super::super::epoch_steps::{Run, Span};
     use super::*;
-    use crate::order::{EpochOrder, OrderKind, OrderSpec};
-
-    #[test]
-    fn a_panic_is_what_it_said() {
-        assert_eq!(caught(|| 7), Ok(7));
-        assert_eq!(caught(|| panic!("at row {}", 3)), Err::<(), _>("at row 3".into()));
-        assert_eq!(caught(|| panic!("plain")), Err::<(), _>("plain".into()));
-    }
+    use gular_order::{EpochOrder, OrderKind, OrderSpec};
 
     #[test]
     fn a_thread_that_ends_by_a_panic_wakes_who_waits() {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use gular_augment::Blended;
+use gular_order::LoaderState;
 use tch::{Device, Kind, Tensor};
 
 #[cfg(feature = "cuda")]
@@ -14,13 +16,11 @@ use super::lend::{copy, lend, lend_labels};
 #[cfg(feature = "cuda")]
 use super::numbers::Converter;
 use super::{FeedOptions, Place};
-use crate::augment::Blended;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaLanes;
-use crate::order::LoaderState;
 #[cfg(feature = "cuda")]
 use crate::{AxisOrder, Numbers};
-use crate::{Batch, Epoch, Error, Loader, Stats, Values};
+use crate::{Batch, Epoch, Error, Loader, LoaderPlan, Stats, Values};
 
 /// A batch on the device.
 ///
@@ -111,23 +111,23 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Takes `loader`; on a GPU page-locks its slots and allocates those of the device.
+    /// Starts the loader of `plan`; on a GPU page-locks its slots and allocates those of the device.
     ///
     /// # Errors
     /// [`Error::Option`] where `ahead` is 0 or the loader has no more than `ahead` + 1
     /// slots, or the bundle has no images; `CudaError::Gpu`, [`Error::Torch`]; those of
-    /// [`Loader::new`].
-    pub fn new(loader: Loader, place: &Place, options: FeedOptions) -> Result<Self, Error> {
+    /// [`LoaderPlan::start`].
+    pub fn new(plan: LoaderPlan, place: &Place, options: FeedOptions) -> Result<Self, Error> {
         let device = place.device();
         let FeedOptions { numbers, layout, ahead, .. } = options;
         if ahead == 0 {
             return Err(Error::Option { option: "ahead", reason: "it is 0".into() });
         }
         let loader = match place {
-            Place::Cpu { .. } => loader.with_numbers(numbers, layout)?,
+            Place::Cpu { .. } => plan.start(numbers, layout)?,
             // Stored bytes are copied, and converted on the GPU.
             #[cfg(feature = "cuda")]
-            Place::Gpu(_) => loader.with_numbers(Numbers::Stored, AxisOrder::ChannelsLast)?,
+            Place::Gpu(_) => plan.start(Numbers::Stored, AxisOrder::ChannelsLast)?,
         };
         if loader.image().is_none() {
             let reason = "the bundle has no field `image` to make tensors of".into();

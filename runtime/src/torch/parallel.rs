@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use gular_order::{LoaderState, Tally};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
@@ -17,7 +18,6 @@ use super::{Feed, FeedEpoch, Optimiser, Place, TrainState};
 #[cfg(feature = "cuda")]
 use crate::cuda::{CudaError, Nccl};
 use crate::group::Group;
-use crate::order::{LoaderState, Tally};
 use crate::{Delivered, Error};
 
 /// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,

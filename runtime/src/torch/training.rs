@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use gular_order::{LoaderState, key};
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 use tch::nn::VarStore;
@@ -10,7 +11,6 @@ use tch::nn::VarStore;
 use super::{Machine, Optimiser, load_weights, weights};
 use crate::Error;
 use crate::checkpoint::{CheckpointError, Checkpoints, Loaded};
-use crate::order::{LoaderState, key};
 
 const MODEL: &str = "model.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";

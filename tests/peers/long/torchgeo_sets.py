@@ -1464,7 +1464,7 @@ def refuses(name, pack, words, src=".", title=""):
 
 
 # A few of its pictures are smaller by some rows, and torchgeo resizes them.
-@refuses("UCMerced", "--as arrays", "leave them out with `--on-error skip`", title="UCMerced with pictures of two sizes")
+@refuses("UCMerced", "--as arrays", "to one with `--fit pad` or `--fit crop`", title="UCMerced with pictures of two sizes")
 def ucmerced_sizes():
     for i, height in enumerate((256, 256, 256, 249)):
         for label in ("beach", "harbor"):

@@ -141,6 +141,9 @@ fn pictures(seeds: &Seeds) -> Result {
             crs: Some("EPSG:32632".to_owned()),
             nodata: Some(9.0),
             bands: vec!["B04".to_owned(), "B08".to_owned()],
+            scales: vec![[0.5, 1.0], [2.0, 0.0]],
+            rpc: (0..92).map(f64::from).collect(),
+            ..Geo::default()
         };
         let mut tiff = GeoTiffWriter::new(out, (5, 20), 2, Number::I16, geo, packing)?;
         tiff.push(&[7; 5 * 20 * 2 * 2])?;

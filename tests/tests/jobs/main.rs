@@ -5,4 +5,5 @@
 mod lint;
 mod measure;
 mod new;
+mod translate;
 mod why;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gular_tests::{Outcome, files, finish, gular, jpeg, kill, put};
 use serde_json::Value;
@@ -55,6 +55,8 @@ fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
         "run1",
         "--checkpoint",
         "ckpt",
+        "--every",
+        "2s",
         "--sweep",
         "lr=1e-3,3e-4",
         "--",
@@ -69,7 +71,10 @@ fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
     assert_eq!(lint.code, Some(0), "{lint:?}");
     assert_eq!(fs::read_to_string(run.join("parameters.txt")).unwrap(), "1e-3\n3e-4\n");
     let start = || finish(Command::new("./run.sh").arg("3e-4").current_dir(&run)).code;
+    let since = Instant::now();
     assert_eq!((start(), start()), (Some(85), Some(0)));
+    // HTCondor would start it again at once.
+    assert!(since.elapsed() >= Duration::from_secs(1), "{:?}", since.elapsed());
     let listed =
         finish(Command::new("tar").args(["-xOf", "results.tar", "output/done"]).current_dir(&run));
     assert_eq!(listed.stdout, "--lr=3e-4\n");

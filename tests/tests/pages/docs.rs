@@ -29,6 +29,7 @@ const PREPARED: [(&str, &str); 8] = [
          gular job new -q dag --site chtc --input train.py --input eval.py --checkpoint out \\
            --sweep a=1,2 --evaluate 'python3 eval.py {trained}' -- python3 train.py {a}
          cp -r sub/. dag/. .; mv sub.sub train.sub; mv dag.dag sweep.dag
+         printf '#!/bin/bash\\n#SBATCH -c 2 --mem=1G\\nsrun python3 train.py\\n' > slurm.sbatch
          mkdir -p logs; printf '000 (1.000.000) 2026-05-01 10:00:00 Job submitted\\n...\\n' > logs/train.log",
     ),
     (

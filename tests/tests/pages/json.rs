@@ -94,7 +94,7 @@ const RESULTS: &[(&str, Source)] = &[
                     "With `--sheet`: `path`, how many `images` are on it, and how many were `left_out`.",
                 ),
                 ("page", "String?", "With `--page`: the file."),
-                ("samples", "Any?", "With `--samples`: the samples."),
+                ("sample_list", "Any?", "With `--samples`: the samples."),
             ],
         ),
     ),
@@ -220,6 +220,17 @@ const RESULTS: &[(&str, Source)] = &[
         "gular job why",
         Members("jobs/src/why/mod.rs", &[("jobs", "Vec<JobReason>", "One for each job.")]),
     ),
+    (
+        "gular job translate",
+        Members(
+            "jobs/src/translate/mod.rs",
+            &[
+                ("files", "Vec<Any>", "For each new file `path` and `text`."),
+                ("left", "Vec<Untranslated>", "What has no counterpart."),
+                ("dry_run", "bool", "Whether nothing was written."),
+            ],
+        ),
+    ),
     ("gular job new", Members("cli/src/job/folder.rs", FOLDER)),
     ("gular job pack", Members("cli/src/job/folder.rs", FOLDER)),
     (
@@ -237,6 +248,7 @@ const RESULTS: &[(&str, Source)] = &[
         "gular job hosts",
         Members("cli/src/job/hosts.rs", &[("nodes", "Vec<String>", "Names of the nodes.")]),
     ),
+    ("gular view", Of(&[("cli/src/view.rs", "PageAddress")])),
     ("gular federation serve", Of(&[("cli/src/federation.rs", "Served")])),
     ("gular federation token", Of(&[("cli/src/federation.rs", "Minted")])),
 ];
@@ -284,6 +296,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("gular job lint", "echo 'requests_cpus = 1' > bad.sub; gular job lint bad.sub --json || true"),
     ("gular job why", "printf 'JobStatus = 5\\nHoldReasonCode = 34\\n' | gular job why - --json"),
+    (
+        "gular job translate",
+        "printf 'executable = a\\nqueue\\n' > good.sub; gular job translate good.sub --dry-run --json",
+    ),
     ("gular job measure", "gular job measure --json -- true"),
     ("gular job plan", "gular job plan --items 1000 --item-in 1MB --item-out 1MB --gpu 1s --json"),
     ("gular federation token", "gular federation token ../fed --read / --json"),

@@ -19,6 +19,7 @@
 //! bundles    what is published
 //! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
 //! given_tokens, doctor, prestage, folder, any_folder, names   the checks
+//! view       the page of a published bundle
 //! changed, down, wrong_copy   what needs a federation that may be stopped or damaged: always
 //!            the embedded one
 //! ```
@@ -48,4 +49,5 @@ mod secrecy;
 mod site;
 mod taken;
 mod verify;
+mod view;
 mod wrong_copy;

@@ -43,6 +43,21 @@ fn publishing_again_sends_nothing() {
 }
 
 #[test]
+fn a_job_is_told_that_its_data_was_read_with_a_token() {
+    let said = |site: &Site, options: &[&str]| {
+        let url = publish(site, &small(site), &site.collection("job"));
+        let new = ["job", "new", "j", "--dry-run", "--site", "ospool", "--data", &url];
+        let outcome = site.run([&new[..], options, &["--", "python3", "-V"]].concat());
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        (outcome.stderr + &outcome.stdout).contains("the data was read with a token")
+    };
+    // The token is found in `BEARER_TOKEN_FILE`: no option names it.
+    assert!(said(&Site::shared(), &[]) && !said(&Site::shared(), &["--credentials", "x"]));
+    // Reading public data sends none, though there is one.
+    assert!(!said(&Site::alone_with(&["--public-read"]), &[]));
+}
+
+#[test]
 fn a_dry_run_writes_nothing() {
     let site = Site::shared();
     let (bundle, collection) = (small(&site), site.collection("dry"));

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -18,8 +16,9 @@ use gular_pelican::Client;
 use super::disk::{FolderLock, Partial, check_space};
 use super::fetch_report::{Checked, FetchReport};
 use super::folder::Held;
-use crate::bundle_files::OfFederation;
+use crate::remote::OfFederation;
 use crate::remote::{by_file, files_of};
+use crate::watch::check;
 use crate::{BundleFiles, Error, RemoteBundle, Watch};
 
 /// Options of [`fetch`]: what is fetched, and how.
@@ -183,7 +182,7 @@ pub(super) fn fetch_each(
         Ok(())
     };
     parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
-    watch.check()?;
+    check(watch)?;
 
     let (mut kept, mut lost) = (kept.into_inner(), lost.into_inner());
     match held {
@@ -231,7 +230,14 @@ impl Job<'_> {
         let index = self.index(shard)?;
         let tree = &index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
-        if self.is_sound(&to, &shard.file, tree)? {
+        if self.trust == Trust::Names && is_there(&shard.file) {
+            (self.advance)(shard.file.bytes, true);
+            return Ok(());
+        }
+        let here = ReadAt::open(&to, Backend::Pread).ok();
+        let mut right = self.right_blocks(here.as_ref(), tree)?;
+        if is_there(&shard.file) && right.iter().all(|right| *right) {
+            (self.advance)(shard.file.bytes, true);
             return Ok(());
         }
         let mut partial = Partial::open(&to)?;
@@ -240,42 +246,54 @@ impl Job<'_> {
             !self.cancel.load(Ordering::Relaxed)
         };
         let mut next = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
-        // Of a damaged file only the damaged blocks are fetched.
-        let damaged = ReadAt::open(&to, Backend::Pread).ok();
-        let here = |block: u64, bytes: &mut Vec<u8>| {
-            let Range { start, end } = tree.range(block);
-            bytes.resize(usize::try_from(end.saturating_sub(start)).unwrap_or(0), 0);
-            let read = damaged.as_ref().is_some_and(|file| file.read_at(start, bytes).is_ok());
-            read && end > start && tree.accepts(block, bytes)
-        };
         let (n_blocks, mut buffer) = (tree.n_blocks() as u64, Vec::new());
+        // Of a damaged file only the damaged blocks are fetched.
         while next < n_blocks {
-            if here(next, &mut buffer) {
-                let position = tree.range(next).start;
-                partial.write(position, &buffer).map_err(|e| Error::io("write", &to, e))?;
-                next += 1;
-                if !step(buffer.len() as u64) {
-                    return Err(Error::cancelled());
+            if let Some(here) = here.as_ref().filter(|_| is_right(&right, next)) {
+                match tree.read(here, next, &mut buffer) {
+                    Ok(bytes) if tree.accepts(next, bytes) => {
+                        let written = partial.write(tree.range(next).start, bytes);
+                        written.map_err(|e| Error::io("write", &to, e))?;
+                        next += 1;
+                        if !step(bytes.len() as u64) {
+                            return Err(Error::cancelled());
+                        }
+                    }
+                    // It was right before, and is to be fetched like the others now.
+                    _ => set_wrong(&mut right, next),
                 }
                 continue;
             }
-            let (from, mut is_here) = (next, false);
+            let end = (next..n_blocks).find(|block| is_right(&right, *block)).unwrap_or(n_blocks);
             let mut sink = |position: u64, bytes: &[u8]| {
                 partial.write(position, bytes)?;
                 (self.advance)(bytes.len() as u64, false);
-                next += 1;
-                is_here = next < n_blocks && here(next, &mut buffer);
-                if is_here { Err(io::Error::other("the next block is here")) } else { Ok(()) }
+                Ok(())
             };
-            match self.source.stream(&shard.file, &accepts, from, &mut sink, self.cancel) {
-                Err(_) if is_here => {}
-                read => {
-                    read?;
-                    break;
-                }
-            }
+            self.source.stream(&shard.file, &accepts, next..end, &mut sink, self.cancel)?;
+            next = end;
         }
         partial.finish()
+    }
+
+    /// Says of each block of the file whether it is right here, if there is a file.
+    fn right_blocks(&self, here: Option<&ReadAt>, tree: &BlockTree) -> Result<Vec<bool>, Error> {
+        let Some(here) = here else { return Ok(Vec::new()) };
+        let mut buffer = Vec::new();
+        let right = |block: u64| {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(Error::cancelled());
+            }
+            if tree.range(block).end > here.len_bytes() {
+                return Ok(false);
+            }
+            match tree.read(here, block, &mut buffer) {
+                Ok(bytes) => Ok(tree.accepts(block, bytes)),
+                Err(error) if error.is_damage() => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        };
+        (0..tree.n_blocks() as u64).map(right).collect()
     }
 
     /// Reads the shard's index and view, from the disk or the network, and makes sure that both are
@@ -306,28 +324,16 @@ impl Job<'_> {
             None => Ok((self.source.read(file, self.cancel)?, false)),
         }
     }
+}
 
-    /// Returns whether `to` exists with every block of it right; counts its bytes.
-    fn is_sound(&self, to: &Path, file: &FileEntry, tree: &BlockTree) -> Result<bool, Error> {
-        if !has_len(to, file) {
-            return Ok(false);
-        }
-        if self.trust == Trust::Names {
-            (self.advance)(file.bytes, true);
-            return Ok(true);
-        }
-        let source = ReadAt::open(to, Backend::Pread)?;
-        let mut buffer = Vec::new();
-        for block in 0..tree.n_blocks() as u64 {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Err(gular_pelican::Error::Cancelled.into());
-            }
-            if !tree.accepts(block, tree.read(&source, block, &mut buffer)?) {
-                return Ok(false);
-            }
-        }
-        (self.advance)(file.bytes, true);
-        Ok(true)
+/// Whether block `block` is right, by a list that may be shorter.
+fn is_right(right: &[bool], block: u64) -> bool {
+    usize::try_from(block).ok().and_then(|block| right.get(block)).is_some_and(|right| *right)
+}
+
+fn set_wrong(right: &mut [bool], block: u64) {
+    if let Some(right) = usize::try_from(block).ok().and_then(|block| right.get_mut(block)) {
+        *right = false;
     }
 }
 

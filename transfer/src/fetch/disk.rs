@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gular_bundle::Digest;
-use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, persist_read_only};
+use gular_files::{
+    Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, is_unreadable, persist_read_only,
+};
 
 use crate::{Error, Watch};
 
@@ -82,9 +84,10 @@ impl Partial {
                 break;
             }
             let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
-            self.file.read_exact_at(part, self.sound).map_err(io)?;
-            if !accepts(number, part) {
-                break;
+            match self.file.read_exact_at(part, self.sound) {
+                Ok(()) if accepts(number, part) => {}
+                Err(e) if !is_unreadable(&e) => return Err(io(e)),
+                Ok(()) | Err(_) => break,
             }
             number += 1;
             self.sound += size;
@@ -179,7 +182,7 @@ impl FolderLock {
                 said = true;
                 (watch.waiting)(dir);
             }
-            !watch.cancelled()
+            !watch.is_cancelled()
         };
         let gate = Gate::wait(dir, LockMode::Exclusive, &mut keep_waiting)?;
         let _gate = Gate(gate.0.removed_when_dropped());

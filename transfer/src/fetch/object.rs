@@ -9,6 +9,7 @@ use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, Object, PlainSink, Sa
 
 use super::disk::{FolderLock, Partial, check_space};
 use super::fetch_report::{Checked, FetchReport};
+use crate::watch::check;
 use crate::{BundleUrl, Error, Watch, wrong_copies};
 
 /// Fetches the object at `url` to `dir/NAME`.
@@ -166,7 +167,7 @@ impl ObjectJob<'_> {
         let step = |n: u64| {
             done.set(done.get() + n);
             (watch.progress)(done.get(), len_bytes);
-            !watch.cancelled()
+            !watch.is_cancelled()
         };
         let from = partial.keep_sound(len_bytes, BLOCK_BYTES, &accepts, &step)?;
         let kept = done.get();
@@ -177,7 +178,7 @@ impl ObjectJob<'_> {
                 (watch.progress)(position + bytes.len() as u64, len_bytes);
                 Ok(())
             };
-            self.client.stream(&object, from, &mut sink, watch.cancel)?;
+            self.client.stream(&object, from..u64::MAX, &mut sink, watch.cancel)?;
         }
         partial.finish()?;
         let (digest, fetched) = (tree.digest(), len_bytes - kept);
@@ -253,7 +254,7 @@ impl ObjectJob<'_> {
         let step = |n: u64| {
             done.set(done.get() + n);
             (self.watch.progress)(done.get(), self.len_bytes);
-            !self.watch.cancelled()
+            !self.watch.is_cancelled()
         };
         let limit = if keep { self.len_bytes } else { 0 };
         partial.keep_sound(limit, BLOCK_BYTES, &kept, &step)?;
@@ -309,7 +310,7 @@ fn digest_of(path: &Path, watch: Watch<'_>) -> Result<Digest, Error> {
     let mut piece = vec![0; BLOCK_BYTES];
     let mut position = 0;
     while position < source.len_bytes() {
-        watch.check()?;
+        check(watch)?;
         let n = (source.len_bytes() - position).min(BLOCK_BYTES as u64);
         let part = piece.get_mut(..usize::try_from(n).unwrap_or(0)).unwrap_or_default();
         source.read_at(position, part)?;

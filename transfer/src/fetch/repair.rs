@@ -7,19 +7,20 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{BLOCK_BYTES, Digest, FileEntry, ShardEntry};
+use gular_bundle::{BLOCK_BYTES, Digest, FileEntry, ShardEntry, n_blocks};
 use gular_pelican::{
     Attempt, Attempts, Cause, Client, Error as Pelican, Object, Reach, Scheme, Sink,
 };
 use serde::Serialize;
 
 use super::bundle::{FetchOptions, fetch_each};
-use crate::bundle_files::OfFederation;
+use crate::remote::OfFederation;
 use crate::remote::read_manifest;
 use crate::{
     BundleFiles, BundleUrl, Error, ManifestFile, RemoteBundle, Watch, WrongCopy, wrong_copies,
@@ -218,20 +219,20 @@ impl Copies<'_> {
         Error::NoCopy { file: file.name.to_string(), attempts: Box::new(attempts) }
     }
 
-    /// Reads the blocks from `from` to the first wrong one, from a copy whose file has another
-    /// length. Returns whether that was all of the file.
+    /// Reads blocks up to the first wrong one, from a copy whose file has another length. Returns
+    /// whether those were all.
     fn stream_other_len(
         &self,
         remote: &RemoteBundle,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from: u64,
+        blocks: Range<u64>,
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<bool, Error> {
         let block_bytes = BLOCK_BYTES as u64;
         let (url, len_bytes) = remote.found(self.client, file, cancel)?;
-        let start = from.saturating_mul(block_bytes);
+        let start = blocks.start.saturating_mul(block_bytes);
         let Some(len_bytes) = len_bytes.filter(|len| *len != file.bytes && *len > start) else {
             return Ok(false);
         };
@@ -244,16 +245,16 @@ impl Copies<'_> {
             let cut = cut(block, bytes);
             bytes.get(..cut).is_some_and(|bytes| accepts(block, bytes))
         };
-        let mut is_whole = false;
+        let wanted = blocks.start..blocks.end.min(n_blocks(file.bytes));
+        let mut next = wanted.start;
         let mut sink = |position: u64, bytes: &[u8]| {
             let cut = cut(position / block_bytes, bytes);
-            sink(position, bytes.get(..cut).unwrap_or_default())?;
-            is_whole = position.saturating_add(cut as u64) >= file.bytes;
-            if is_whole { Err(io::Error::other("the rest is not of this file")) } else { Ok(()) }
+            next += 1;
+            sink(position, bytes.get(..cut).unwrap_or_default())
         };
         let object = Object { url: &url, len_bytes, accepts: &accepts };
-        let read = self.client.stream(&object, from, &mut sink, cancel);
-        if is_whole { Ok(true) } else { read.map(|()| false).map_err(Error::from) }
+        self.client.stream(&object, wanted.clone(), &mut sink, cancel)?;
+        Ok(next == wanted.end)
     }
 }
 
@@ -285,11 +286,11 @@ impl BundleFiles for Copies<'_> {
         &self,
         file: &FileEntry,
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-        from_block: u64,
+        blocks: Range<u64>,
         sink: &mut Sink<'_>,
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
-        let (next, stopped) = (Cell::new(from_block), Cell::new(false));
+        let (next, stopped) = (Cell::new(blocks.start), Cell::new(false));
         let mut counted = |position: u64, bytes: &[u8]| -> io::Result<()> {
             next.set(next.get() + 1);
             sink(position, bytes).inspect_err(|_| stopped.set(true))
@@ -300,10 +301,10 @@ impl BundleFiles for Copies<'_> {
             for (number, remote) in self.copies.iter().enumerate() {
                 let from = next.get();
                 let source = OfFederation { client: self.client, remote };
-                let mut read = source.stream(file, accepts, from, &mut counted, cancel);
+                let mut read = source.stream(file, accepts, from..blocks.end, &mut counted, cancel);
                 if let Err(Error::Pelican(Pelican::Corrupt { .. })) = &read {
-                    let from = next.get();
-                    match self.stream_other_len(remote, file, accepts, from, &mut counted, cancel) {
+                    let rest = next.get()..blocks.end;
+                    match self.stream_other_len(remote, file, accepts, rest, &mut counted, cancel) {
                         Ok(true) => read = Ok(()),
                         Err(error) if is_final(&error) => read = Err(error),
                         // The first error says what is wrong with the copy.

@@ -35,7 +35,8 @@ use gular_pelican::Client;
 use super::bundle::{Job, has_len};
 use super::disk::{FolderLock, Partial, beside, check_space};
 use super::folder::Held;
-use crate::bundle_files::OfFederation;
+use crate::remote::OfFederation;
+use crate::watch::check;
 use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
 /// How long to wait before checking again for free space, or for a shard that another process
@@ -129,7 +130,7 @@ impl Streamed {
                 write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
             } else {
                 thread::sleep(PATIENCE);
-                watch.check()?;
+                check(watch)?;
             }
             held = Held::look(dir, remote.file())? == Held::Manifest;
         }
@@ -395,7 +396,7 @@ fn bring_indexes(
         let source = &OfFederation { client, remote };
         Job { source, data, trust, advance, cancel }.index(shard).map(drop)
     })?;
-    Ok(watch.check()?)
+    Ok(check(watch)?)
 }
 
 /// Keeps a file from being removed, whether it exists or is still to come.

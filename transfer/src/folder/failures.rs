@@ -7,6 +7,7 @@ use gular_files::parallel;
 use gular_pelican::Reach;
 use gular_pelican::protocol::encode_path;
 
+use crate::watch::check;
 use crate::{Error, Watch};
 
 /// After this many temporary failures in a row, no more objects are begun: each would wait for the
@@ -93,7 +94,7 @@ pub(super) fn each<T: Sync>(
         }
         Ok(())
     })?;
-    watch.check()?;
+    check(watch)?;
     let mut failed: Vec<Failed> = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Failures { failed, not_tried: not_tried.into_inner() })

@@ -13,7 +13,7 @@ use gular_pelican::{Client, Same, Url};
 
 use super::failures::{Failed, Failures, each};
 use super::folder_report::FolderFetch;
-use super::listed_objects::{self, Listed};
+use super::listed_objects::{self, ListedObjects};
 use super::{FolderOptions, FolderReport, local};
 use crate::fetch::{FolderLock, ObjectJob, Partial, check_space, missing};
 use crate::watch::Moved;
@@ -37,7 +37,7 @@ pub fn fetch_folder(
     watch: Watch<'_>,
 ) -> Result<FolderReport<FolderFetch>, Error> {
     let start = Instant::now();
-    let Listed { objects, mut failed } =
+    let ListedObjects { objects, mut failed } =
         listed_objects::list(client, url, options, &|_| true, watch)?;
     if options.alone && dir.exists() {
         check_alone(dir, url, |name| objects.contains_key(name), watch)?;

@@ -8,11 +8,12 @@ use gular_pelican::{Client, CollectionMember, Error as Pelican, Url};
 
 use super::failures::Failed;
 use super::{FolderOptions, MAX_DEPTH};
+use crate::watch::check;
 use crate::{Error, Watch};
 
 /// The objects below a collection.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct ListedObjects {
     /// The objects by their path below the collection, with their length if the listing has it.
     pub(super) objects: BTreeMap<String, Option<u64>>,
     /// Collections that could not be listed, and names that cannot be files.
@@ -30,8 +31,8 @@ pub(super) fn list(
     options: &FolderOptions,
     wanted: &(dyn Fn(&str) -> bool + Sync),
     watch: Watch<'_>,
-) -> Result<Listed, Error> {
-    let listed = Mutex::new(Listed::default());
+) -> Result<ListedObjects, Error> {
+    let listed = Mutex::new(ListedObjects::default());
     let (mut level, mut depth, mut collections) = (vec![String::new()], 0, 0_usize);
     while !level.is_empty() {
         let below = Mutex::new(Vec::new());
@@ -79,7 +80,7 @@ pub(super) fn list(
             }
             Ok(())
         })?;
-        watch.check()?;
+        check(watch)?;
         level = below.into_inner().unwrap_or_else(PoisonError::into_inner);
         level.sort();
         collections += level.len();

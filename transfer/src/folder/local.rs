@@ -11,6 +11,7 @@ use gular_pelican::Url;
 use super::MAX_DEPTH;
 use super::failures::Failed;
 use super::listed_objects::{at, join};
+use crate::watch::check;
 use crate::{Error, Watch};
 
 /// A local file, and the name that it is published under.
@@ -80,7 +81,7 @@ impl Walk<'_> {
         above: &mut Vec<(u64, u64)>,
     ) -> Result<(), Error> {
         for (entry, is_link) in entries {
-            self.watch.check()?;
+            check(self.watch)?;
             if entry.to_string_lossy().starts_with(TEMP_PREFIX) {
                 continue;
             }

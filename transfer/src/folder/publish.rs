@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Url};
+use gular_pelican::{Client, Error as Pelican, IfTaken, Listed, Upload, Url};
 
 use super::failures::{Failures, each};
-use super::listed_objects::{self, Listed};
+use super::listed_objects::{self, ListedObjects};
 use super::local::{self, Doubtful, File, Local};
 use super::{FolderOptions, FolderReport};
 use crate::publish::PublishReport;
@@ -46,9 +46,13 @@ pub fn publish_folder(
     files.sort_by(|a, b| Reverse(a.len_bytes).cmp(&Reverse(b.len_bytes)).then(a.name.cmp(&b.name)));
     let total = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
     let there = there(client, url, &files, options, watch)?;
-    let lacks = |file: &File| there.as_ref().is_some_and(|t| !t.objects.contains_key(&file.name));
+    let listed = |file: &File| match there.as_ref().map(|there| there.objects.get(&file.name)) {
+        Some(None) => Listed::Absent,
+        Some(Some(Some(len_bytes))) => Listed::Len(*len_bytes),
+        None | Some(Some(None)) => Listed::Unknown,
+    };
     if !options.dry_run {
-        let missing = files.iter().filter(|file| lacks(file));
+        let missing = files.iter().filter(|file| listed(file) == Listed::Absent);
         let missing = missing.fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
         client.foresee_end(url, missing, watch.cancel)?;
     }
@@ -62,8 +66,9 @@ pub fn publish_folder(
             let (from, to) = (dir.join(&file.name), url.join(&file.name).ok_or_else(no_name)?);
             // People and programs read these names, so no object is stored under a replacement
             // name.
-            let (if_taken, absent, compare_by) = (IfTaken::Refuse, lacks(file), options.compare_by);
-            let upload = Upload { from: &from, to: &to, if_taken, absent, compare_by };
+            let (if_taken, listed) = (IfTaken::Refuse, listed(file));
+            let compare_by = options.compare_by;
+            let upload = Upload { from: &from, to: &to, if_taken, listed, compare_by };
             let uploaded = client.upload(&upload, options.dry_run, &|n| moved.by(n), stop)?;
             report.lock().unwrap_or_else(PoisonError::into_inner).add(&to, uploaded);
             Ok(())
@@ -85,7 +90,7 @@ fn there(
     files: &[File],
     options: &FolderOptions,
     watch: Watch<'_>,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<ListedObjects>, Error> {
     let folders = local::folders(files);
     let wanted = |name: &str| folders.contains(Path::new(name));
     // Other people's objects in these collections do not count towards the limit.
@@ -93,7 +98,7 @@ fn there(
     match listed_objects::list(client, url, &unlimited, &wanted, watch) {
         Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),
         Err(error) if error.is_cancelled() => Err(error),
-        Err(Error::Pelican(Pelican::NotFound { .. })) => Ok(Some(Listed::default())),
+        Err(Error::Pelican(Pelican::NotFound { .. })) => Ok(Some(ListedObjects::default())),
         // The client checks each name before it sends the file.
         Ok(_) | Err(_) => Ok(None),
     }

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use gular_bundle::MANIFEST_NAME;
 use gular_files::parallel;
-use gular_pelican::{Client, CompareBy, Error as Pelican, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Client, CompareBy, Error as Pelican, IfTaken, Listed, Upload, Uploaded, Url};
 
 use super::listing::Listing;
 use super::publish_report::PublishReport;
 use super::sound_bundle::SoundBundle;
-use crate::watch::Moved;
+use crate::watch::{Moved, check};
 use crate::{BundleUrl, Error, Published, Watch, blocks};
 
 /// Options of [`publish`].
@@ -61,7 +61,7 @@ pub fn publish(
     // If another bundle has this version, say so before anything is sent.
     sender.check_version(&manifest)?;
     let there = Listing::new(client, published.data(), watch.cancel);
-    let missing = data.iter().filter(|item| there.lacks(item.to.name()));
+    let missing = data.iter().filter(|item| there.of(item.to.name()) == Listed::Absent);
     let missing = missing.fold(0, |sum: u64, item| sum.saturating_add(item.bytes));
     if !options.dry_run {
         client.foresee_end(published.manifest(), missing, watch.cancel)?;
@@ -181,7 +181,7 @@ impl Sender<'_> {
     fn check_version(&self, manifest: &[Item; 1]) -> Result<(), Error> {
         let [Item { from, to, .. }] = manifest;
         let (if_taken, compare_by) = (IfTaken::RenameIfCut, self.options.compare_by);
-        let upload = Upload { from, to, if_taken, absent: false, compare_by };
+        let upload = Upload { from, to, if_taken, listed: Listed::Unknown, compare_by };
         self.client.upload(&upload, true, &|_| (), self.watch.cancel)?;
         Ok(())
     }
@@ -201,9 +201,9 @@ impl Sender<'_> {
             if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
                 return Ok(());
             }
-            let absent = there.is_some_and(|there| there.lacks(item.to.name()));
+            let listed = there.map_or(Listed::Unknown, |there| there.of(item.to.name()));
             let compare_by = self.options.compare_by;
-            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent, compare_by };
+            let upload = Upload { from: &item.from, to: &item.to, if_taken, listed, compare_by };
             let dry_run = self.options.dry_run;
             match self.client.upload(&upload, dry_run, &|n| self.moved.by(n), stop) {
                 Ok(uploaded) => {
@@ -219,7 +219,7 @@ impl Sender<'_> {
                 }
             }
         })?;
-        self.watch.check()?;
+        check(self.watch)?;
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error.into()),
             None => Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner)),

@@ -1,17 +1,17 @@
 //! Lists a collection, so that the server need not be asked about each object.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use gular_pelican::{Client, Error as Pelican, Url};
+use gular_pelican::{Client, Error as Pelican, Listed, Url};
 
-/// The names in a collection when the work began, which need one request instead of one per object.
+/// The names and lengths in a collection when the work began, which need one request instead of one per object.
 /// (Also, XRootD 5.5.3 closes a connection after each 404, which can crash it over TLS with several
 /// at once.)
 ///
 /// The listing is made once, since listing all objects costs the origin far more than asking for a
 /// single one. The client asks for each object if the token could overwrite it.
-pub(super) struct Listing(Option<BTreeSet<String>>);
+pub(super) struct Listing(Option<BTreeMap<String, Option<u64>>>);
 
 impl Listing {
     /// Lists `collection`; empty if it cannot be listed.
@@ -19,16 +19,27 @@ impl Listing {
         Self(names(client, collection, cancel))
     }
 
-    /// Returns whether there was no such object, as far as the listing shows.
-    pub(super) fn lacks(&self, name: &str) -> bool {
-        self.0.as_ref().is_some_and(|names| !names.contains(name))
+    /// What the listing says of an object.
+    pub(super) fn of(&self, name: &str) -> Listed {
+        match self.0.as_ref().map(|names| names.get(name)) {
+            Some(None) => Listed::Absent,
+            Some(Some(Some(len_bytes))) => Listed::Len(*len_bytes),
+            None | Some(Some(None)) => Listed::Unknown,
+        }
     }
 }
 
-fn names(client: &Client, collection: &Url, cancel: &AtomicBool) -> Option<BTreeSet<String>> {
+fn names(
+    client: &Client,
+    collection: &Url,
+    cancel: &AtomicBool,
+) -> Option<BTreeMap<String, Option<u64>>> {
     match client.list(collection, cancel) {
-        Ok(listing) => Some(listing.entries.into_iter().map(|entry| entry.name).collect()),
-        Err(Pelican::NotFound { .. }) => Some(BTreeSet::new()),
+        Ok(listing) => {
+            let entries = listing.entries.into_iter();
+            Some(entries.map(|entry| (entry.name, entry.len_bytes)).collect())
+        }
+        Err(Pelican::NotFound { .. }) => Some(BTreeMap::new()),
         Err(_) => None,
     }
 }

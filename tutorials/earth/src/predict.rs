@@ -33,7 +33,9 @@ pub(crate) fn run(weights: &Path, scene: &Path, map: &Path) -> Result<()> {
         fs::read(weights).with_context(|| format!("cannot read `{}`", weights.display()))?;
     load_weights(&mut store, &bytes)?;
 
-    let geo = Geo { nodata: Some(UNKNOWN.into()), bands: vec!["class".into()], ..tiff.geo.clone() };
+    let (bands, scales, wavelengths) = (vec!["class".into()], Vec::new(), Vec::new());
+    let nodata = Some(UNKNOWN.into());
+    let geo = Geo { nodata, bands, scales, wavelengths, ..tiff.geo.clone() };
     let out = Cursor::new(Vec::new());
     let mut out = GeoTiffWriter::new(out, (width, height), 1, Number::U8, geo, Packing::Deflate)?;
     let (mut picture, step) = (Vec::new(), width.max(height).div_ceil(PICTURE));

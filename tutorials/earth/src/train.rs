@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use gular_runtime::augment::Augment;
 use gular_runtime::torch::{AdamW, Feed, FeedOptions, Optimiser as _, Place};
 use gular_runtime::torch::{set_step_rng, write_weights};
-use gular_runtime::{Bundle, Loader, LoaderOptions, Normalise, Numbers, OpenOptions};
+use gular_runtime::{Bundle, LoaderOptions, LoaderPlan, Normalise, Numbers, OpenOptions};
 use gular_runtime::{Split, Transform};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Reduction, Tensor};
@@ -77,9 +77,9 @@ fn feed(bundle: &Arc<Bundle>, split: Split) -> Result<Feed> {
         fields: vec!["mask".to_owned()],
         ..LoaderOptions::new(split)
     };
-    let loader = Loader::new(Arc::clone(bundle), options)?;
+    let plan = LoaderPlan::new(Arc::clone(bundle), options)?;
     let stored = FeedOptions { numbers: Numbers::Stored, ..FeedOptions::default() };
-    Ok(Feed::new(loader, &Place::cpu(), stored)?)
+    Ok(Feed::new(plan, &Place::cpu(), stored)?)
 }
 
 /// Cross entropy over the pixels whose class is known.

@@ -8,7 +8,7 @@ use std::{num::NonZeroUsize, process::ExitCode, sync::Arc};
 use gular_runtime::checkpoint::Checkpoints;
 use gular_runtime::torch::{AdamW, Feed, FeedOptions, Optimiser as _, Place, TrainState};
 use gular_runtime::torch::{load_newest, save, set_step_rng, write_weights};
-use gular_runtime::{Bundle, EXIT_CHECKPOINTED, Loader, LoaderOptions, MainError, OpenOptions};
+use gular_runtime::{Bundle, EXIT_CHECKPOINTED, LoaderOptions, LoaderPlan, MainError, OpenOptions};
 use gular_runtime::{Split, StopFlag, Transform, jpeg_backend, mask_panic};
 use tch::nn::{self, Module as _, Path};
 
@@ -19,8 +19,8 @@ fn main() -> Result<ExitCode, MainError> {
     let bundle = Arc::new(Bundle::open(dir.as_ref(), OpenOptions::default())?);
     let transform = Transform::train(64);
     let options = LoaderOptions { transform, ..LoaderOptions::new(Split::Train) };
-    let loader = Loader::new(Arc::clone(&bundle), options)?;
-    let mut feed = Feed::new(loader, &Place::cpu(), FeedOptions::default())?;
+    let plan = LoaderPlan::new(Arc::clone(&bundle), options)?;
+    let mut feed = Feed::new(plan, &Place::cpu(), FeedOptions::default())?;
 
     set_step_rng(0, u64::MAX, 0);
     let mut store = nn::VarStore::new(tch::Device::Cpu);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::torch::{self, DataParallel, Feed, FeedOptions, Place};
 use gular_runtime::{
-    Bundle, Depth, Env, Loader, LoaderOptions, Normalise, OnBadSample, OrientationPolicy,
+    Bundle, Depth, Env, LoaderOptions, LoaderPlan, Normalise, OnBadSample, OrientationPolicy,
     Predicate, Ranks, Select, Split, StopFlag, Transform, UnknownLabels, available_cores,
     jpeg_backend,
 };
@@ -197,8 +197,8 @@ impl<'a> Scorer<'a> {
             },
             ..LoaderOptions::for_ranks(split, &self.ranks)
         };
-        let loader = Loader::new(Arc::clone(&self.bundle), options)?;
-        let mut feed = Feed::new(loader, &self.place, FeedOptions::default())?;
+        let plan = LoaderPlan::new(Arc::clone(&self.bundle), options)?;
+        let mut feed = Feed::new(plan, &self.place, FeedOptions::default())?;
         let (n_steps, n_channels) = (feed.loader().n_steps(), feed.n_channels());
         ensure!(
             n_channels as i64 == self.channels,

@@ -5,6 +5,7 @@
 mod job;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
@@ -63,21 +64,24 @@ fn the_time_it_was_given_stops_it() {
 fn the_end_that_a_batch_system_gives_stops_it_in_time_to_save() {
     let dir = tempfile::tempdir().unwrap();
     bundle(dir.path(), 0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let soon = (now + 33).to_string();
+    let soon = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        (now + 36).to_string()
+    };
     let (job_ad, machine_ad) = (dir.path().join("job.ad"), dir.path().join("machine.ad"));
     fs::write(&job_ad, "ClusterId = 7\nAllowedExecuteDuration = 32\n").unwrap();
-    fs::write(&machine_ad, format!("Name = \"a\"\nGLIDEIN_ToDie = {soon}\n")).unwrap();
     let text = |path: &Path| path.display().to_string();
     let cases = [
         (vec![("_CONDOR_JOB_AD", text(&job_ad))], "AllowedExecuteDuration of the job ad"),
         (vec![("_CONDOR_MACHINE_AD", text(&machine_ad))], "GLIDEIN_ToDie of the machine ad"),
         (
-            vec![("SLURM_JOB_ID", "7".to_owned()), ("SLURM_JOB_END_TIME", soon.clone())],
+            vec![("SLURM_JOB_ID", "7".to_owned()), ("SLURM_JOB_END_TIME", soon())],
             "SLURM_JOB_END_TIME",
         ),
     ];
     for (variables, source) in cases {
+        // A job of HTCondor that starts later waits for its end.
+        fs::write(&machine_ad, format!("Name = \"a\"\nGLIDEIN_ToDie = {}\n", soon())).unwrap();
         let job = Job::new(dir.path(), "--epochs 1000000");
         let output = job.command(&[]).envs(variables).output().unwrap();
         let told = said(&output);
@@ -86,6 +90,29 @@ fn the_end_that_a_batch_system_gives_stops_it_in_time_to_save() {
         assert!(told.contains(&format!("time to stop: {source}")), "{told}");
         assert!(job.newest().join("model.safetensors").is_file());
     }
+}
+
+#[test]
+fn a_start_just_before_the_end_of_a_job_of_htcondor_waits_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job_ad = dir.path().join("job.ad");
+    fs::write(&job_ad, "AllowedExecuteDuration = 10\n").unwrap();
+    let job = Job::new(dir.path(), "--epochs 1000000");
+    let mut command = job.command(&[]);
+    let mut child = command.env("_CONDOR_JOB_AD", &job_ad).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("waiting for the end of the job\n") {
+        assert_ne!(stderr.read_line(&mut told).unwrap(), 0, "{told}");
+    }
+    sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it ended before the job did");
+    signal(&child, "TERM");
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(85), "{told}");
+    assert!(told.ends_with("stopped before the first step\n"), "{told}");
+    assert!(!job.checkpoints().join("latest").exists());
 }
 
 #[test]

@@ -14,6 +14,7 @@ use gular_bundle::{
     About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, OpenOptions,
     Payload, ShardSpec, ShardWriter, Split, write_manifest,
 };
+use gular_files::Watch;
 use gular_verify::{Error, FaultKind, Mode, VerifyOptions, VerifyReport, verify};
 
 pub fn fields() -> Vec<Field> {
@@ -51,7 +52,7 @@ pub fn make(dir: &Path, sizes: &[usize]) -> Digest {
 
 pub fn run(dir: &Path, mode: Mode, digest: Option<Digest>) -> Result<VerifyReport, Error> {
     let options = VerifyOptions { mode, jobs: 2, digest, max_keys: 3, splits: Vec::new() };
-    verify(dir, &options, &|_, _| {}, &AtomicBool::new(false))
+    verify(dir, &options, Watch::silent(&AtomicBool::new(false)))
 }
 
 pub fn full(dir: &Path) -> VerifyReport {

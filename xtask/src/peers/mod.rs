@@ -41,7 +41,8 @@ const FILES_AT_ONCE: usize = 3;
 /// Their Python packages go into `target/peers` (2.7 GB to download, 4.6 GB on
 /// disk, once). XRootD's servers come from the system's packages. A program `pelican`
 /// (client and server) in PATH is started as a whole federation of its own. It and
-/// `apptainer` are in no package archive: where one is missing, its checks are skipped.
+/// `apptainer` are in no package archive: where one is missing, its checks are skipped, as
+/// are those of public job files where github.com cannot be reached.
 ///
 /// With GULAR_TEST_FEDERATION=URL the checks of federations run against that one
 /// instead of XRootD's servers: `cargo xtask peers federation` runs them alone.
@@ -52,7 +53,7 @@ pub struct Args {
     /// Only files and servers whose name contains this
     #[arg(value_name = "PART")]
     filter: Option<String>,
-    /// Fail where this tool is missing: `pelican` or `apptainer`; may be repeated
+    /// Fail where this is missing: `pelican`, `apptainer` or `github.com`; may be repeated
     #[arg(long, value_name = "TOOL", value_parser = optional::parse_required)]
     require: Vec<String>,
     /// Also those of tests/peers/long, whose Python packages take 2 GB more

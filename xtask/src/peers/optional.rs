@@ -1,4 +1,4 @@
-//! Peers that are in no package archive: if one is missing, its checks are skipped and named.
+//! Peers that no package archive has: if one is missing, its checks are skipped and named.
 
 /// A tool that cannot be installed like the others.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ struct Optional {
     shows: &'static str,
 }
 
-const OPTIONAL: [Optional; 2] = [
+const OPTIONAL: [Optional; 4] = [
     Optional {
         name: "pelican",
         shows: "that bundles are published to, fetched and verified from a whole federation of \
@@ -17,6 +17,14 @@ const OPTIONAL: [Optional; 2] = [
     Optional {
         name: "apptainer",
         shows: "that Apptainer runs, tests and inspects our images, and binds our shards",
+    },
+    Optional {
+        name: "condor_master",
+        shows: "that a real HTCondor takes what `gular job new` writes, from submission to outputs",
+    },
+    Optional {
+        name: "github.com",
+        shows: "that `gular job lint` finds in public files what was judged to be right, and no more",
     },
 ];
 
@@ -61,7 +69,7 @@ pub(super) fn judge(skipped: &[Skip], required: &[String], in_ci: bool) -> Verdi
         let n = skipped.iter().filter(|skip| skip.tool() == tool.name).count();
         if n > 0 {
             verdict.notes.push(format!(
-                "{n} skipped: `{}` is not installed, and no package archive has it. These tests \
+                "{n} skipped: `{}` is missing, and no package archive has it. These tests \
                 would show {}. With `--require {}` they fail instead",
                 tool.name, tool.shows, tool.name
             ));
@@ -76,7 +84,7 @@ pub(super) fn parse_required(text: &str) -> Result<String, String> {
         Some(tool) => Ok(tool.name.to_owned()),
         None => {
             let names: Vec<_> = OPTIONAL.iter().map(|tool| tool.name).collect();
-            Err(format!("only {} are optional", names.join(" and ")))
+            Err(format!("only {} are optional", names.join(", ")))
         }
     }
 }

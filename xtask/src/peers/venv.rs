@@ -15,11 +15,12 @@ use crate::workspace::Workspace;
 /// and for the SDKs of five clouds; with what its writer imports it is 6 MB.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
-/// Packages of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning, torchgeo.
+/// Packages of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning, accelerate,
+/// transformers, torchdata, Ray, torchgeo.
 const LONG: &str = include_str!("../../peers/requirements-long.txt");
 
-// These packages are 0.4 GB of wheels.
-const LONG_BYTES: u64 = 3_000_000_000;
+// These packages are 0.6 GB of wheels.
+const LONG_BYTES: u64 = 3_500_000_000;
 
 // PyTorch brings its CUDA libraries along: 4.6 GB installed, 2.7 GB of wheels
 // beside it until pip is done.

@@ -31,7 +31,7 @@ use native_envelope as known;
 
 pub use files::{SAMPLES_NAME, SampleFiles, file_head, samples_header};
 #[cfg(feature = "foreign")]
-pub use foreign::{Cells, ParquetTable};
+pub use foreign::{Cells, FloatLists, ParquetTable};
 pub use media::{of_extension as media_type_of_extension, sniff};
 pub use names::BundleNames;
 pub use npy::{Npy, header as npy_header};

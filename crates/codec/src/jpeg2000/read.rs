@@ -73,8 +73,9 @@ impl Jpeg2000 {
         }
         let of_tiff = |tiff: &Vec<u8>| {
             let tiff = Tiff::read_pages(tiff.as_slice(), limits, Pages::First).ok()?;
-            let Geo { transform, crs, .. } = tiff.geo;
-            (transform.is_some() || crs.is_some()).then(|| Geo { transform, crs, ..Geo::default() })
+            let Geo { transform, crs, gcps, .. } = tiff.geo;
+            let is_placed = transform.is_some() || crs.is_some();
+            is_placed.then(|| Geo { transform, crs, gcps, ..Geo::default() })
         };
         let geo = found.geo_tiff.as_ref().and_then(of_tiff);
         let geo = geo.or_else(|| found.gml.iter().find_map(|content| gml::geo(content)));

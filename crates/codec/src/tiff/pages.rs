@@ -7,14 +7,17 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use super::directory::{Directory, FileHeader, corrupt};
 use super::layout::MOST_BANDS;
 use super::page_words::PageWords;
-use super::{Positioned, Tiff, outside, unpack};
+use super::{Geo, Positioned, Tiff, outside, unpack};
 use crate::{Error, Limits};
 
 /// What the pages of a file become. Reduced-size images and masks beside a picture do not count as pages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pages {
     /// Bands, if the file itself says that they are channels; otherwise several pages are an error.
     #[default]
@@ -142,6 +145,7 @@ impl Tiff {
             Err(refused(pages, &detail))
         };
         let (bands, planes) = (self.bands, self.planes);
+        let mut scales = self.geo.scales_of(bands.into());
         self.check_bands(pages.len() as u64)?;
         for page in pages.iter().skip(1) {
             let directory = Directory::read(source, header, page.at)?;
@@ -160,19 +164,22 @@ impl Tiff {
             let has_other_place =
                 other.geo.transform.is_some_and(|of| Some(of) != self.geo.transform)
                     || other.geo.crs.as_ref().is_some_and(|of| Some(of) != self.geo.crs.as_ref());
-            let is_nan = |geo: &super::Geo| geo.nodata.is_some_and(f64::is_nan);
+            let is_nan = |geo: &Geo| geo.nodata.is_some_and(f64::is_nan);
             let same_nodata =
                 other.geo.nodata == self.geo.nodata || (is_nan(&other.geo) && is_nan(&self.geo));
             if has_other_place || !same_nodata {
                 return cannot("their places on the Earth, or their nodata values,");
             }
+            scales.append(&mut other.geo.scales_of(bands.into()));
             self.offsets.append(&mut other.offsets);
             self.lengths.append(&mut other.lengths);
             if self.offsets.len() > MOST_CHUNKS {
                 return Err(corrupt(format!("its pages have more than {MOST_CHUNKS} chunks")));
             }
         }
-        self.with_planes(pages.len() as u64, names)
+        let mut whole = self.with_planes(pages.len() as u64, names)?;
+        whole.geo.set_scales(scales);
+        Ok(whole)
     }
 
     /// Returns the picture of a file with one page, or all that the page stands for: ImageJ writes
@@ -251,7 +258,9 @@ impl Tiff {
         (self.alpha, self.mask) = (None, None);
         // Names in the first page are those of its own bands.
         let is_whole = names.len() == usize::from(self.bands);
-        self.geo.bands = if is_whole { names } else { Vec::new() };
+        let bands = if is_whole { names } else { Vec::new() };
+        let (wavelengths, scales) = (Vec::new(), Vec::new());
+        self.geo = Geo { bands, wavelengths, scales, ..self.geo };
         Ok(self)
     }
 }

@@ -178,6 +178,7 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
             tags.shorts(338, &vec![0; usize::from(self.bands) - 1]);
         }
         tags.shorts(339, &each(format));
+        let Geo { ref bands, ref gcps, ref rpc, ref scales, .. } = self.geo;
         if let Some([x, a, b, y, d, e]) = self.geo.transform {
             if b == 0.0 && d == 0.0 && a > 0.0 && e < 0.0 {
                 tags.doubles(33_550, &[a, -e, 0.0]);
@@ -186,13 +187,20 @@ impl<W: Write + Seek> GeoTiffWriter<W> {
                 let m = [a, b, 0.0, x, d, e, 0.0, y, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
                 tags.doubles(34_264, &m);
             }
+        } else if !gcps.is_empty() {
+            let point = |[i, j, x, y, z]: &[f64; 5]| [*i, *j, 0.0, *x, *y, *z];
+            let points: Vec<[f64; 6]> = gcps.iter().map(point).collect();
+            tags.doubles(33_922, points.as_flattened());
         }
         self.keys(&mut tags);
-        if !self.geo.bands.is_empty() {
-            tags.text(42_112, &metadata(&self.geo.bands));
+        if !bands.is_empty() || !scales.is_empty() {
+            tags.text(42_112, &metadata(bands, scales));
         }
         if let Some(nodata) = self.geo.nodata {
             tags.text(42_113, &if nodata.is_nan() { "nan".to_owned() } else { nodata.to_string() });
+        }
+        if !rpc.is_empty() {
+            tags.doubles(50_844, rpc);
         }
         tags.finish(self.at)
     }
@@ -257,13 +265,18 @@ fn subtract<const B: usize>(
     }
 }
 
-fn metadata(bands: &[String]) -> String {
-    let items = bands.iter().enumerate().map(|(i, name)| {
-        // The name is escaped twice, since GDAL reads it so.
-        let name = escaped(&escaped(name));
-        format!("<Item name=\"DESCRIPTION\" sample=\"{i}\" role=\"description\">{name}</Item>")
+fn metadata(bands: &[String], scales: &[[f64; 2]]) -> String {
+    let item = |name: &str, i: usize, text: &str| {
+        let role = name.to_ascii_lowercase();
+        format!("<Item name=\"{name}\" sample=\"{i}\" role=\"{role}\">{text}</Item>")
+    };
+    // A name is escaped twice, since GDAL reads it so.
+    let names = bands.iter().enumerate();
+    let names = names.map(|(i, name)| item("DESCRIPTION", i, &escaped(&escaped(name))));
+    let scales = scales.iter().enumerate().map(|(i, [scale, offset])| {
+        item("OFFSET", i, &offset.to_string()) + &item("SCALE", i, &scale.to_string())
     });
-    format!("<GDALMetadata>{}</GDALMetadata>", items.collect::<String>())
+    format!("<GDALMetadata>{}</GDALMetadata>", names.chain(scales).collect::<String>())
 }
 
 fn escaped(text: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -153,6 +154,7 @@ pub(crate) struct Http {
     pub(super) timeouts: Timeouts,
     pub(super) identity: Identity,
     idle: Idle,
+    sent_token: Arc<AtomicBool>,
 }
 
 impl Http {
@@ -163,7 +165,27 @@ impl Http {
         warnings: &mut Vec<String>,
     ) -> Result<Self, Error> {
         let connector = Connector::new(env, timeouts.connect, warnings)?;
-        Ok(Self { connector, timeouts, identity, idle: Idle::default() })
+        let (idle, sent_token) = (Idle::default(), Arc::default());
+        Ok(Self { connector, timeouts, identity, idle, sent_token })
+    }
+
+    /// Whether a server that has objects was sent a token.
+    pub(crate) fn sent_token(&self) -> bool {
+        self.sent_token.load(Ordering::Relaxed)
+    }
+
+    /// The request as it is sent on `conn`.
+    pub(super) fn message(
+        &self,
+        request: &Request,
+        conn: &Conn,
+        limit: Option<Duration>,
+        body: Outgoing,
+    ) -> Result<hyper::Request<Outgoing>, Fault> {
+        if request.token.is_some() && request.role != Role::Director {
+            self.sent_token.store(true, Ordering::Relaxed);
+        }
+        request.build(conn, &self.identity, limit, body)
     }
 
     /// The id of this run that is sent to servers.
@@ -221,7 +243,7 @@ impl Http {
         request: &Request,
         limit: Duration,
     ) -> Result<hyper::Response<Incoming>, Fault> {
-        let message = request.build(conn, &self.identity, Some(limit), Outgoing::Empty)?;
+        let message = self.message(request, conn, Some(limit), Outgoing::Empty)?;
         match timeout(limit, conn.sender.send_request(message)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Fault::lost(&error, &conn.meter)),

@@ -63,7 +63,7 @@ impl Http {
         let (len, storing) = (upload.len, upload.storing);
         let (open, gate) = oneshot::channel();
         let body = Outgoing::Gated { gate: Some(gate), source: upload.source, left: len };
-        let mut message = match request.build(&conn, &self.identity, None, body) {
+        let mut message = match self.message(request, &conn, None, body) {
             Ok(message) => message,
             Err(fault) => return (Err(fault), false),
         };

@@ -202,7 +202,7 @@ fn a_token_that_ended_meanwhile_is_waited_for_in_its_file() {
             from: &file.path,
             to: &url,
             if_taken: IfTaken::Refuse,
-            absent: false,
+            listed: gular_pelican::Listed::Unknown,
             compare_by: CompareBy::Bytes,
         };
         let done = client.upload(&upload, false, &|_| (), &AtomicBool::new(false)).unwrap();

@@ -74,18 +74,29 @@ pub(crate) fn nobody() -> String {
 
 /// Streams an object that must be `expected`; returns what arrived.
 pub(crate) fn stream(client: &Client, url: &Url, expected: &[u8]) -> Result<Vec<u8>, Error> {
+    stream_blocks(client, url, expected, 0..u64::MAX)
+}
+
+/// Streams blocks of an object that must be `expected`; returns what arrived.
+pub(crate) fn stream_blocks(
+    client: &Client,
+    url: &Url,
+    expected: &[u8],
+    blocks: std::ops::Range<u64>,
+) -> Result<Vec<u8>, Error> {
     let accepts = |block: u64, bytes: &[u8]| {
         let start = usize::try_from(block).unwrap() * BLOCK_BYTES;
         expected.get(start..start + bytes.len()) == Some(bytes)
     };
+    let start = blocks.start * BLOCK_BYTES as u64;
     let mut out = Vec::new();
     let mut sink = |position: u64, bytes: &[u8]| {
-        assert_eq!(position, out.len() as u64, "blocks come in order, each once");
+        assert_eq!(position, start + out.len() as u64, "blocks come in order, each once");
         out.extend_from_slice(bytes);
         Ok(())
     };
     let object = Object { url, len_bytes: expected.len() as u64, accepts: &accepts };
-    client.stream(&object, 0, &mut sink, &AtomicBool::new(false))?;
+    client.stream(&object, blocks, &mut sink, &AtomicBool::new(false))?;
     Ok(out)
 }
 

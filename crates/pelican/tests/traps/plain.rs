@@ -305,7 +305,7 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
     };
     let blocks =
         gular_pelican::Object { url: &url, len_bytes: object.len() as u64, accepts: &accepts };
-    client.stream(&blocks, 0, &mut sink, &cancel).unwrap();
+    client.stream(&blocks, 0..u64::MAX, &mut sink, &cancel).unwrap();
     assert!(found == object);
     let same = |part: &[u8]| if part == object { Ok(()) } else { Err("other".to_owned()) };
     assert!(client.read_verified(&url, 1 << 22, &same, &cancel).unwrap() == object);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gular_pelican::{BLOCK_BYTES, Error};
 
-use crate::federation::{Federation, range, serve_well, stream};
+use crate::federation::{Federation, range, serve_well, stream, stream_blocks};
 use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
 
 const LEN: usize = 3 * BLOCK_BYTES + 1000;
@@ -27,6 +27,26 @@ fn a_cut_answer_goes_on_at_the_first_block_missing_with_a_bounded_range() {
     assert!(stream(&client(), &server.url("/x"), &bytes).unwrap() == bytes);
     let heads = server.of_method("GET");
     assert_eq!(heads.iter().map(range).collect::<Vec<_>>(), [None, Some((BLOCK_BYTES, LEN))]);
+}
+
+#[test]
+fn only_the_wanted_blocks_are_asked_for_and_passed_on() {
+    let bytes = noise(LEN);
+    let (start, end) = (BLOCK_BYTES, 2 * BLOCK_BYTES);
+    // One server answers with all of the object whatever is asked for.
+    for ignores_ranges in [false, true] {
+        let whole = bytes.clone();
+        let server = Server::start(move |talk, head| match ignores_ranges {
+            true => (talk.answer("200 OK", "", &whole), true).1,
+            false => serve_well(talk, head, &whole),
+        });
+        let got = stream_blocks(&client(), &server.url("/x"), &bytes, 1..2).unwrap();
+        assert!(got == bytes[start..end], "{ignores_ranges}");
+        let asked = server.of_method("GET");
+        assert_eq!(asked.iter().map(range).collect::<Vec<_>>(), [Some((start, end))]);
+        let got = stream_blocks(&client(), &server.url("/x"), &bytes, 3..9).unwrap();
+        assert!(got == bytes[3 * BLOCK_BYTES..], "{ignores_ranges}");
+    }
 }
 
 #[test]

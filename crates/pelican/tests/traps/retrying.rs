@@ -171,7 +171,7 @@ fn an_upload_is_tried_again_and_told_with_trials_and_time() {
             from: file.path(),
             to: url,
             if_taken: IfTaken::Refuse,
-            absent: true,
+            listed: gular_pelican::Listed::Absent,
             compare_by: CompareBy::Bytes,
         };
         client().upload(&to, false, &|_| {}, &AtomicBool::new(false))

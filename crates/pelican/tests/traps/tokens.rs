@@ -119,7 +119,7 @@ fn do_all(client: &Client, url: &Url) -> Vec<String> {
         from: file.path(),
         to: url,
         if_taken: IfTaken::Refuse,
-        absent: true,
+        listed: gular_pelican::Listed::Absent,
         compare_by: CompareBy::Bytes,
     };
     [

@@ -56,8 +56,13 @@ impl File {
         to: &Url,
         if_taken: IfTaken,
     ) -> Result<Uploaded, Error> {
-        let upload =
-            Upload { from: &self.path, to, if_taken, absent: false, compare_by: CompareBy::Bytes };
+        let upload = Upload {
+            from: &self.path,
+            to,
+            if_taken,
+            listed: gular_pelican::Listed::Unknown,
+            compare_by: CompareBy::Bytes,
+        };
         client.upload(&upload, false, &|_| (), &AtomicBool::new(false))
     }
 }
@@ -333,7 +338,7 @@ fn an_upload_to_a_silent_server_ends_in_time() {
             from: &file.path,
             to: &url,
             if_taken: IfTaken::Refuse,
-            absent: false,
+            listed: gular_pelican::Listed::Unknown,
             compare_by: CompareBy::Bytes,
         };
         client().upload(&upload, false, &|_| (), &cancel).unwrap_err()

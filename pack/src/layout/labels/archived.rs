@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use tempfile::TempDir;
 
-use super::table::TableOptions;
+use super::table_options::TableOptions;
 use crate::layout::LayoutError;
 use crate::source::{Inputs, Source, SourceError, SourceOptions, media_type_of};
 

@@ -8,13 +8,15 @@ use serde_json::Value;
 use super::cell::Cell;
 use super::columns::ValueKind;
 use super::rows::{Format, fault};
-use super::{kitti, labelme, yolo};
+use super::{kitti, labelme, unread_formats, yolo};
 use crate::layout::LayoutError;
 use crate::source::MOST_ROW_BYTES;
 use crate::source::{hidden, walk};
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
-const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
+const COLUMNS: [&str; 4] = [FILE_NAME, BOXES, "box_labels", "box_crowd"];
+/// The column of images.
+pub(super) const FILE_NAME: &str = "file_name";
 /// The name of the field with the boxes.
 pub(crate) const BOXES: &str = "boxes";
 
@@ -87,6 +89,9 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if hidden(&name) {
             return Ok(None);
+        }
+        if xml.is_none() && txt.is_none() && json.is_none() && !path.is_dir() {
+            unread_formats::check(path)?;
         }
         let seen = match path.extension().and_then(|extension| extension.to_str()) {
             Some("xml") => Some(&mut xml),

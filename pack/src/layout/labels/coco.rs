@@ -11,12 +11,13 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::boxes::{self, Boxed};
 use super::cell::Cell;
 use super::rows::{Each, fault};
-use crate::facts::Names;
+use crate::facts::{ClassNumbers, Names};
 use crate::layout::LayoutError;
 
 /// A box may end so many pixels outside of its image: programs that count pixels from 0 or 1, or round,
@@ -33,6 +34,9 @@ pub(super) struct Coco {
     /// The categories, sorted by id.
     #[serde(default)]
     pub(super) categories: Vec<Category>,
+    /// The numbers of outlines and of points of formats in which these are not annotations.
+    #[serde(skip)]
+    pub(super) unread: [u64; 2],
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,6 +66,27 @@ pub(super) struct Annotation {
     #[serde(default)]
     pub(super) iscrowd: u8,
     pub(super) caption: Option<String>,
+    /// Whether there is an outline, and whether there are points; neither is packed.
+    #[serde(default, rename = "segmentation", deserialize_with = "is_there")]
+    pub(super) has_outline: bool,
+    #[serde(default, rename = "keypoints", deserialize_with = "is_there")]
+    pub(super) has_points: bool,
+}
+
+/// A list, or a mask in another form.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Outline {
+    List(Vec<IgnoredAny>),
+    Other(Option<IgnoredAny>),
+}
+
+/// Whether there is more than an empty list.
+fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(match Outline::deserialize(deserializer)? {
+        Outline::List(values) => !values.is_empty(),
+        Outline::Other(value) => value.is_some(),
+    })
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,11 +187,11 @@ impl Coco {
     /// that is not there.
     pub(super) fn numbers_in(&self, classes: &[String]) -> Result<HashMap<i64, i64>, String> {
         let used: BTreeSet<i64> = self.annotations.iter().map(|of| of.category_id).collect();
-        let numbers: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
+        let numbers = ClassNumbers::new(classes);
         let used = self.categories.iter().filter(|category| used.contains(&category.id));
         let number = |category: &Category| {
-            let number = numbers.get(category.name.as_str());
-            number.map(|number| (category.id, *number)).ok_or_else(|| category.name.clone())
+            let number = numbers.get(&category.name);
+            number.map(|number| (category.id, number)).ok_or_else(|| category.name.clone())
         };
         used.map(number).collect()
     }
@@ -181,6 +206,15 @@ impl Coco {
     pub(super) fn without_box(&self) -> u64 {
         let none = self.annotations.iter().filter(|annotation| annotation.bbox.is_none());
         if self.has_boxes() { none.count() as u64 } else { 0 }
+    }
+
+    /// The numbers of annotations with an outline and with points.
+    pub(super) fn unread(&self) -> [u64; 2] {
+        let count = |is: &dyn Fn(&Annotation) -> bool| {
+            self.annotations.iter().filter(|annotation| is(annotation)).count() as u64
+        };
+        let [outlines, points] = self.unread;
+        [count(&|of| of.has_outline) + outlines, count(&|of| of.has_points) + points]
     }
 
     /// The size of the image that the row `line` is about, of which boxes are fractions; those of

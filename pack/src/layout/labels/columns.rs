@@ -13,6 +13,11 @@ pub(super) const NPY: &str = "application/x-npy";
 /// The media type of lists of texts.
 const JSON: &str = "application/json";
 
+/// Most different values of a column that are kept for messages, and in how many of its first cells
+/// they are looked for.
+const MOST_WORDS: usize = 8;
+const MOST_LOOKED_AT: u64 = 1 << 16;
+
 /// The type of a column's values, in all rows together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ValueKind {
@@ -62,6 +67,10 @@ pub(super) struct Seen {
     /// The splits that cells name, and the number of these cells.
     splits: BTreeSet<Split>,
     n_splits: u64,
+    /// How many cells were looked at.
+    looked_at: u64,
+    /// The first of the different values, as messages show them.
+    words: BTreeSet<String>,
     other: Option<String>,
     list: List,
 }
@@ -103,6 +112,13 @@ impl List {
 
 impl Seen {
     pub(super) fn add(&mut self, cell: &Cell) {
+        self.looked_at += 1;
+        if self.words.len() < MOST_WORDS
+            && self.looked_at <= MOST_LOOKED_AT
+            && let Some(word) = cell.word()
+        {
+            self.words.insert(word);
+        }
         if let Cell::Text(word) | Cell::Written(word) = cell
             && let Some(split) = split_of(word.trim())
         {
@@ -160,6 +176,10 @@ impl Seen {
     fn integer(&mut self, n: i64) {
         self.integers += 1;
         self.large |= n.unsigned_abs() > 1 << 53;
+    }
+
+    pub(super) fn words(&self) -> &BTreeSet<String> {
+        &self.words
     }
 
     /// Whether every cell that has a value names a split, and not all the same.

@@ -18,8 +18,17 @@ const FIRST_LINE: usize = 64 << 10;
 pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
-    let start = file.fill_buf().map_err(io)?;
-    let separator = separator.unwrap_or_else(|| separator_of(start));
+    let (mut skipped, mut given) = (0, separator);
+    let mut start = file.fill_buf().map_err(io)?;
+    // Excel's first line `sep=;` names no columns.
+    let line = start.iter().position(|b| *b == b'\n').map_or(0, |end| end + 1);
+    if let Some(said) = start.strip_prefix(BOM).unwrap_or(start).strip_prefix(b"sep=") {
+        given = said.first().copied().or(given);
+        file.consume(line);
+        skipped = 1;
+        start = file.fill_buf().map_err(io)?;
+    }
+    let separator = given.unwrap_or_else(|| separator_of(start));
     let first = start.iter().position(|b| *b == b'\n');
     let crlf = first.and_then(|end| start.get(..end)).is_some_and(|line| line.ends_with(b"\r"));
     if start.starts_with(BOM) {
@@ -34,7 +43,13 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
         let line = e.position().map(|at| at.line() + late.get());
         match e.into_kind() {
             ::csv::ErrorKind::Io(e) => LayoutError::io("read", path, e),
-            ::csv::ErrorKind::Utf8 { err, .. } => fault(path, line, format!("{err}")),
+            ::csv::ErrorKind::Utf8 { err, .. } => fault(
+                path,
+                line,
+                format!(
+                    "{err}; tables are read as UTF-8, which `iconv -f WINDOWS-1252 -t UTF-8` makes of most others"
+                ),
+            ),
             ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => fault(
                 path,
                 line,
@@ -54,7 +69,7 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     if let Some(name) = named.find(|name| !names.insert(*name)) {
         return Err(fault(path, Some(1), format!("two columns are named `{name}`")));
     }
-    late.set(u64::from(crlf));
+    late.set(u64::from(crlf) + skipped);
     let mut record = ::csv::StringRecord::new();
     loop {
         left.set(MOST_ROW_BYTES);

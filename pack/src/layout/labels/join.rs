@@ -5,16 +5,19 @@
 //! segment of the name without its extension, which is in both forms of a name, then by the segment
 //! before it. Names with the same last segment are compared in memory. If all of them have a
 //! folder, such as `scene17/image.png`, only those with both segments equal are.
+//!
+//! Rows may be about a part of paths instead, such as a patient: each is that of all images in whose
+//! path this part has its value.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::Split;
 
 use super::table::{Table, TableRow};
-use crate::facts::Names;
-use crate::facts::{Sorter, formats};
-use crate::layout::LayoutError;
+use crate::facts::{Names, Sorter, composed, formats};
+use crate::layout::{Layout, LayoutError};
 
 /// Between a stem and the folder in a key of the sort: below all that names have.
 const FOLDER: u8 = 0;
@@ -27,6 +30,8 @@ const NO_SPLIT: u8 = 255;
 #[derive(Debug)]
 pub(crate) struct Join {
     dir: PathBuf,
+    /// The part of paths that rows are about, and what finds it.
+    part: Option<(String, Layout)>,
     sorter: Sorter,
     images: u64,
     rows: u64,
@@ -70,9 +75,11 @@ impl Said {
 }
 
 impl Join {
-    /// Sorts in folder `dir` what does not fit in `memory_bytes`.
-    pub(crate) fn new(dir: &Path, memory_bytes: usize) -> Self {
-        Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory_bytes), images: 0, rows: 0 }
+    /// Sorts in folder `dir` what does not fit in `memory_bytes`; `part` is the part of paths that rows
+    /// are about, with the layout that finds it.
+    pub(crate) fn new(dir: &Path, memory_bytes: usize, part: Option<(String, Layout)>) -> Self {
+        let sorter = Sorter::new(dir, memory_bytes);
+        Self { dir: dir.to_owned(), part, sorter, images: 0, rows: 0 }
     }
 
     pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), LayoutError> {
@@ -80,7 +87,11 @@ impl Join {
         let mut record = vec![IMAGE];
         record.extend(bytes.to_le_bytes());
         record.extend_from_slice(key.as_bytes());
-        self.push(key, &record)
+        let Some((part, layout)) = &self.part else { return self.push(key, &record) };
+        let placed = layout.place(key)?;
+        let value =
+            placed.as_ref().and_then(|of| of.values.get(part)).unwrap_or_default().to_owned();
+        self.push(&value, &record)
     }
 
     /// Takes all rows of a table; `folders` are those that each of its files names images from.
@@ -93,14 +104,17 @@ impl Join {
 
     fn row(&mut self, row: &TableRow<'_>, folder: &str) -> Result<(), LayoutError> {
         self.rows += 1;
-        let name = plain(row.name);
+        let name = match self.part {
+            Some(_) => row.name.trim().to_owned(),
+            None => plain(row.name),
+        };
         let mut record = vec![ROW, row.split.map_or(NO_SPLIT, |split| split as u8)];
         record.extend((row.file as u64).to_le_bytes());
         record.extend(row.line.to_le_bytes());
         record.extend(row.label.unwrap_or(i64::MIN).to_le_bytes());
         let (width, height) = row.size.unwrap_or_default();
         record.extend((u64::from(width) << 32 | u64::from(height)).to_le_bytes());
-        for text in [folder, &name, row.group] {
+        for text in [&*composed(folder), name.as_str(), row.group] {
             record.extend((text.len() as u64).to_le_bytes());
             record.extend_from_slice(text.as_bytes());
         }
@@ -109,13 +123,21 @@ impl Join {
     }
 
     fn push(&mut self, name: &str, record: &[u8]) -> Result<(), LayoutError> {
+        if self.part.is_some() {
+            return self.sort(name.as_bytes(), record);
+        }
+        let name = composed(name);
         let mut segments = name.rsplit('/');
-        let mut key = without_extension(segments.next().unwrap_or(name)).as_bytes().to_vec();
+        let mut key = without_extension(segments.next().unwrap_or(&name)).as_bytes().to_vec();
         if let Some(folder) = segments.next() {
             key.push(FOLDER);
             key.extend_from_slice(folder.as_bytes());
         }
-        self.sorter.push(&key, record).map_err(|e| LayoutError::io("sort in", &self.dir, e))
+        self.sort(&key, record)
+    }
+
+    fn sort(&mut self, key: &[u8], record: &[u8]) -> Result<(), LayoutError> {
+        self.sorter.push(key, record).map_err(|e| LayoutError::io("sort in", &self.dir, e))
     }
 
     /// Calls `each` with each image that has a label, from a row or, as `without` says, without one.
@@ -125,7 +147,7 @@ impl Join {
         without: Without<'_>,
         each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), E>,
     ) -> Result<Joined, E> {
-        let Self { dir, sorter, images: n_images, rows: n_rows } = self;
+        let Self { dir, part: _, sorter, images: n_images, rows: n_rows } = self;
         let io = |e| LayoutError::io("sort in", &dir, e);
         let mut joined = Joined::default();
         let (mut last, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
@@ -260,9 +282,11 @@ fn group<E: From<LayoutError>>(
     without: Without<'_>,
     each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), E>,
 ) -> Result<(), E> {
+    let names: Vec<Cow<'_, str>> = images.iter().map(|image| composed(&image.key)).collect();
     let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
-    if !rows.is_empty() {
-        for (i, image) in images.iter().enumerate() {
+    let by_part = table.part().is_some();
+    if !rows.is_empty() && !by_part {
+        for (i, name) in names.iter().enumerate() {
             let note = |names: &mut HashMap<_, _>, name| {
                 let which = names.entry(name).or_insert(Which::One(i));
                 // A name without an extension of images is noted twice.
@@ -270,7 +294,7 @@ fn group<E: From<LayoutError>>(
                     *which = Which::Several;
                 }
             };
-            for name in [image.key.as_str(), without_extension(&image.key)] {
+            for name in [name.as_ref(), without_extension(name)] {
                 note(&mut paths, name);
                 let mut rest = name;
                 while let Some((_, end)) = rest.split_once('/') {
@@ -283,12 +307,20 @@ fn group<E: From<LayoutError>>(
     let mut doubled = BTreeSet::new();
     let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
     for row in rows {
-        match find(row, &paths, &ends) {
-            None => joined.unused.push(&row.name),
+        let found = match find(row, &paths, &ends) {
+            _ if by_part => 0..images.len(),
+            None => 0..0,
+            Some(Which::One(i)) => i..i + 1,
             Some(Which::Several) => {
                 joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
+                continue;
             }
-            Some(Which::One(i)) => match of_image.get(i).copied().flatten() {
+        };
+        if found.is_empty() {
+            joined.unused.push(&row.name);
+        }
+        for i in found {
+            match of_image.get(i).copied().flatten() {
                 None => of_image[i] = Some(row),
                 Some(first) if first.says_the_same(row) => {
                     joined.repeated.push(&format!("{} ({})", row.name, row.at(table)));
@@ -298,7 +330,7 @@ fn group<E: From<LayoutError>>(
                     let (a, b) = (first.at(table), row.at(table));
                     joined.doubled.push(&format!("{} ({a} and {b})", images[i].key));
                 }
-            },
+            }
         }
     }
     for (image, row) in images.iter().zip(of_image) {
@@ -344,11 +376,11 @@ fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) ->
     None
 }
 
-/// A name with one kind of slash, and nothing that means no folder.
+/// A name in one form of Unicode, with one kind of slash, and nothing that means no folder.
 pub(super) fn plain(name: &str) -> String {
     let name = name.trim().replace('\\', "/");
     let segments = name.split('/').filter(|segment| !matches!(*segment, "" | "."));
-    segments.collect::<Vec<_>>().join("/")
+    composed(&segments.collect::<Vec<_>>().join("/")).into_owned()
 }
 
 /// Removes the extension if it is one of images.

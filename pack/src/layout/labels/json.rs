@@ -4,6 +4,8 @@
 //! [{"image": "1.jpg", "label": "cat"}, …]       a list of rows
 //! {"1.jpg": "cat", …}                           names and labels
 //! {"1.jpg": {"label": "cat", "age": 3}, …}      names and rows
+//! {"train": ["1.jpg", …], "val": […]}           splits, and the names or rows in them
+//! {"data": [{"image": "1.jpg", …}, …]}          a list of rows, and nothing else
 //! ```
 
 use std::fs::File;
@@ -16,6 +18,7 @@ use serde_json::{Map, Value};
 
 use super::jsonl::Columns;
 use super::rows::{Each, fault};
+use crate::facts::{SPLIT, is_sentence, split_of};
 use crate::layout::LayoutError;
 use crate::source::BOM;
 
@@ -26,6 +29,8 @@ const PARTS_OF_COCO: [&[u8]; 2] = [b"\"images\"", b"\"annotations\""];
 /// The columns that names and labels are put into.
 const NAME: &str = "file_name";
 const LABEL: &str = "label";
+/// The column of values that are texts.
+const TEXT: &str = "caption";
 /// A first key is looked for in so many bytes.
 const MOST_AHEAD: u64 = 64 << 10;
 
@@ -52,7 +57,8 @@ pub(super) fn has_rows(path: &Path) -> bool {
 pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
-    let mut rows = Rows { path, columns: Columns::default(), n: 0, each, error: None };
+    let mut rows =
+        Rows { path, columns: Columns::default(), n: 0, of_texts: None, each, error: None };
     skip_mark(&mut file).map_err(io)?;
     let mut document = serde_json::Deserializer::from_reader(file);
     let read = document.deserialize_any(&mut rows).and_then(|()| document.end());
@@ -80,6 +86,8 @@ struct Rows<'a> {
     path: &'a Path,
     columns: Columns,
     n: u64,
+    /// Whether the values of names are texts.
+    of_texts: Option<bool>,
     each: Each<'a>,
     /// Our error, which ends the parsing.
     error: Option<LayoutError>,
@@ -92,9 +100,28 @@ impl Rows<'_> {
         (self.each)(self.n, self.columns.names(), &cells)
     }
 
-    fn named(&mut self, name: String, value: Value) -> Result<(), LayoutError> {
+    /// Takes a value by its name; `is_alone` says that the document has no other.
+    fn named(&mut self, name: String, value: Value, is_alone: bool) -> Result<(), LayoutError> {
+        let is_split = split_of(&name).is_some();
         let mut row = match value {
             Value::Object(row) => row,
+            Value::Array(rows) if is_split || is_alone && rows.iter().any(Value::is_object) => {
+                for row in rows {
+                    let mut row = match row {
+                        Value::Object(row) => row,
+                        value => Map::from_iter([(NAME.to_owned(), value)]),
+                    };
+                    if is_split {
+                        row.insert(SPLIT.to_owned(), name.as_str().into());
+                    }
+                    self.row(row)?;
+                }
+                return Ok(());
+            }
+            // The first value says what all are: classes, or texts.
+            Value::String(text) if *self.of_texts.get_or_insert(is_sentence(&text)) => {
+                Map::from_iter([(TEXT.to_owned(), Value::String(text))])
+            }
             value => Map::from_iter([(LABEL.to_owned(), value)]),
         };
         row.insert(NAME.to_owned(), name.into());
@@ -128,8 +155,17 @@ impl<'de> Visitor<'de> for &mut Rows<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some((name, value)) = map.next_entry()? {
-            let taken = self.named(name, value);
+        let mut last: Option<(String, Value)> = None;
+        let mut is_alone = true;
+        while let Some(next) = map.next_entry()? {
+            if let Some((name, value)) = last.replace(next) {
+                is_alone = false;
+                let taken = self.named(name, value, is_alone);
+                self.taken(taken)?;
+            }
+        }
+        if let Some((name, value)) = last {
+            let taken = self.named(name, value, is_alone);
             self.taken(taken)?;
         }
         Ok(())

@@ -53,8 +53,10 @@ pub(super) fn read(folder: &Path) -> Result<Coco, LayoutError> {
         let image = objects.image(name, Some((found.image_width, found.image_height)));
         for Shape { label, points, shape_type } in found.shapes {
             if matches!(shape_type.as_str(), "point" | "line" | "linestrip" | "points") {
+                objects.unread[1] += 1;
                 continue;
             }
+            objects.unread[0] += u64::from(!matches!(shape_type.as_str(), "" | "rectangle"));
             let side = |at: usize| {
                 let all = || points.iter().filter_map(|point| point.get(at).copied());
                 (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max))

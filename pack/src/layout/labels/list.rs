@@ -1,7 +1,8 @@
 //! Lists without a header, whose lines patterns read: `{path} {label}`.
 //!
-//! The columns are the names in the patterns. The image is `{path}`, otherwise the whole line; a list
-//! with `{id}` may leave it out, since its lines are looked up by that.
+//! The columns are the names in the patterns. The image is `{path}`, otherwise the part of its path that
+//! has one of the names, such as `{key}`, otherwise the whole line; a list with `{id}` may leave it out,
+//! since its lines are looked up by that.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -21,7 +21,7 @@ use super::cell::Cell;
 use super::join::{plain, without_extension};
 use super::list;
 use super::rows::{Each, Tables, fault};
-use super::table::TableOptions;
+use super::table_options::TableOptions;
 use crate::facts::{Names, setting};
 use crate::layout::LayoutError;
 use crate::source::find_key;
@@ -133,8 +133,8 @@ pub(super) fn take(
             None => files.push(head.file.clone()),
         }
     }
-    for candidate in candidates {
-        match candidate.has_any(&files, tables)? {
+    for mut candidate in candidates {
+        match candidate.shorten_to(&files, tables)? {
             true => lookups.push(candidate),
             false => files.extend(candidate.files),
         }
@@ -261,6 +261,22 @@ impl Lookup {
         }
         let plain = plain(&word);
         Some(without_extension(&plain).to_owned())
+    }
+
+    /// Leaves out folders that all names begin with, until a row of `files` names an image that these
+    /// name, too; whether one does. Lists often begin with the folder of all images.
+    fn shorten_to(&mut self, files: &[PathBuf], tables: &Tables) -> Result<bool, LayoutError> {
+        while !self.has_any(files, tables)? {
+            let first = self.rows.keys().next().and_then(|name| name.split_once('/'));
+            let Some((folder, _)) = first else { return Ok(false) };
+            let folder = format!("{folder}/");
+            if !self.rows.keys().all(|name| name.starts_with(&folder)) {
+                return Ok(false);
+            }
+            let rows = std::mem::take(&mut self.rows).into_iter();
+            self.rows = rows.map(|(name, row)| (name[folder.len()..].to_owned(), row)).collect();
+        }
+        Ok(true)
     }
 
     /// Whether a row of `files` names an image that these name, too.

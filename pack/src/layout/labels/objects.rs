@@ -10,6 +10,8 @@ use crate::facts::merged;
 pub(super) struct Objects {
     images: Vec<CocoImage>,
     objects: Vec<(ImageId, Object)>,
+    /// The numbers of outlines, and of points and lines, which are not kept.
+    pub(super) unread: [u64; 2],
 }
 
 /// One thing in an image.
@@ -53,10 +55,12 @@ impl Objects {
             bbox: Some(object.corners),
             iscrowd: object.crowd.into(),
             caption: None,
+            has_outline: false,
+            has_points: false,
         });
         let annotations = annotations.collect();
         let categories = (0..).zip(names).map(|(id, name)| Category { id, name }).collect();
-        Coco { images: self.images, annotations, categories }
+        Coco { images: self.images, annotations, categories, unread: self.unread }
     }
 }
 

@@ -40,6 +40,11 @@ fn take(column: &mut Cells, i: usize) -> Cell {
         Cells::FloatLists(all) => {
             all.get_mut(i).and_then(Option::take).map(|list| of_list(list, Cell::Float))
         }
+        Cells::FloatListLists(all) => all.get_mut(i).and_then(Option::take).map(|lists| {
+            let list =
+                |list: Option<_>| list.map_or(Cell::Missing, |list| of_list(list, Cell::Float));
+            Cell::List(lists.into_iter().map(list).collect())
+        }),
         Cells::Bools(all) => all.get(i).copied().flatten().map(Cell::Bool),
         Cells::Unread(reason) => Some(Cell::Other(reason.clone())),
     };

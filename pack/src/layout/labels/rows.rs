@@ -12,7 +12,8 @@ use super::gather::Gathered;
 use super::indicators::Indicators;
 use super::lookup::Lookup;
 use super::{
-    box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, voc, wider, yolo,
+    box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, unread_formats,
+    voc, wider, yolo,
 };
 use crate::facts::Names;
 use crate::facts::{Pattern, RunError};
@@ -67,6 +68,7 @@ impl Format {
         if path.is_dir() {
             return boxes::format(path);
         }
+        unread_formats::check(path)?;
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &*extension {
             "csv" => Ok(Self::Csv),
@@ -271,6 +273,14 @@ impl Tables {
         match self.format(path)? {
             Format::Coco => Ok(self.coco(path)?.without_box()),
             _ => Ok(0),
+        }
+    }
+
+    /// The numbers of outlines and of points in a file of boxes.
+    pub(super) fn unread(&self, path: &Path) -> Result<[u64; 2], LayoutError> {
+        match self.format(path)? {
+            format if format.is_parsed() => Ok(self.coco(path)?.unread()),
+            _ => Ok([0, 0]),
         }
     }
 

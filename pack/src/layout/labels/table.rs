@@ -1,10 +1,9 @@
 //! A table of labels: the meaning of its columns, and its rows.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Dtype, Field, FieldName, Split};
-use serde::Serialize;
 use serde_json::Value;
 
 use super::box_rows;
@@ -12,126 +11,28 @@ use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, field};
 use super::doubts::{
-    are_several, boxes_as_numbers, may_be_splits, no_classes, of_boxes, other_labels, several,
-    unknown,
+    are_several, boxes_as_numbers, found_by_values, look_missing, may_be_several, mixed, of_boxes,
+    several, sparse, split_column, splits_in_flags, stored_split, unknown,
 };
 use super::gather::Gathered;
-use super::indicators::{self, Indicators, are_classes, may_be_classes};
-use super::lookup::{self, JoinedTables, Lookup};
+use super::indicators::{Indicators, are_classes};
+use super::lookup::{self, Lookup};
 use super::rows::{Tables, fault};
+use super::survey::{Place, Survey, divided, part_named, split_cell};
+use super::table_options::{FieldColumns, TableColumns, TableOptions};
 use super::values::planned;
-use crate::facts::{Doubt, Pattern, RunError, setting};
-use crate::facts::{MOST_CLASSES, Numbering, Words, merged};
+use crate::facts::{
+    ClassNumbers, Doubt, MOST_CLASSES, Numbering, RunError, Words, setting, split_of,
+};
 use crate::layout::{LayoutError, alike};
-use crate::source::{LabelColumn, SourceError, all_labels, find_key, find_label, is_of_splits};
+use crate::source::{LabelColumn, is_of_splits};
 
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
+/// From here on, numbers of classes with large gaps are told.
+const SPARSE: i64 = 100;
 /// The field of images that may have several classes. Format: `FORMAT.md`, "Fields".
 const LABELS: &str = "labels";
-
-/// The tables of labels, and what their columns mean.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TableOptions {
-    /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
-    pub files: Vec<PathBuf>,
-    /// For lists without a header, what their lines mean: of several patterns, the one that says the
-    /// most about a line.
-    pub lines: BTreeMap<PathBuf, Vec<Pattern>>,
-    /// The column of file names; `None` to find it by its name.
-    pub key: Option<String>,
-    /// The column of labels.
-    pub label: LabelColumn,
-    /// The column of splits.
-    pub split: Option<String>,
-    /// The column of what stays in one split, if fractions make the splits.
-    pub group: Option<String>,
-    /// The separator of several classes in one cell of text.
-    pub separator: Option<String>,
-    /// Which further columns become fields.
-    pub fields: FieldColumns,
-}
-
-impl TableOptions {
-    /// Whether it is known without reading them that the tables have no labels.
-    pub(crate) fn has_no_labels(&self) -> bool {
-        let has_no_label = |file: &PathBuf| {
-            self.lists().any(|(list, _)| list == file)
-                && !self.lines[file].iter().any(|line| line.has("label"))
-        };
-        let of_lines = self.files.iter().all(has_no_label);
-        self.label == LabelColumn::None || (self.label == LabelColumn::Find && of_lines)
-    }
-
-    /// The lists whose lines have patterns; other patterns only add to the rows of tables.
-    fn lists(&self) -> impl Iterator<Item = (&PathBuf, &Vec<Pattern>)> {
-        let is_list = |lines: &&Vec<Pattern>| lines.iter().any(|line| line.constants().is_none());
-        self.lines.iter().filter(move |(_, lines)| is_list(lines))
-    }
-
-    /// Whether all tables have boxes, which have classes of their own.
-    fn is_of_boxes(&self, tables: &Tables) -> bool {
-        self.files.iter().all(|file| tables.has_boxes(file).unwrap_or(false))
-    }
-
-    /// The classes that the tables name; several must agree.
-    fn box_classes(&self, tables: &Tables) -> Result<Vec<String>, LayoutError> {
-        let (mut classes, mut own): (Option<(&PathBuf, Vec<String>)>, _) = (None, true);
-        for file in &self.files {
-            let Some(found) = tables.box_classes(file)? else { continue };
-            own &= tables.has_own_classes(file)?;
-            match &mut classes {
-                Some((_, known)) if *known == found => {}
-                Some((_, known)) if own => {
-                    known.extend(found);
-                    *known = merged(std::mem::take(known));
-                }
-                Some((first, _)) => {
-                    let reason = format!("its classes differ from those of `{}`", first.display());
-                    return Err(fault(file, None, reason));
-                }
-                None => classes = Some((file, found)),
-            }
-        }
-        Ok(classes.map(|(_, classes)| classes).unwrap_or_default())
-    }
-}
-
-/// A column of a table that looks like one of splits and was stored as a field, since no column
-/// was to set splits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSplit {
-    /// Name of the column.
-    pub column: String,
-    /// Whether its values are text, not numbers.
-    pub is_text: bool,
-}
-
-/// The further columns that become fields.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum FieldColumns {
-    /// All columns that can become fields; the others are reported.
-    #[default]
-    All,
-    /// These columns, each of which must be able to become a field.
-    Named(Vec<String>),
-}
-
-/// How the columns of the tables were used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TableColumns {
-    /// The column of file names.
-    pub file_names: String,
-    /// The column of labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub labels: Option<String>,
-    /// The column of splits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub splits: Option<String>,
-    /// Further tables, whose rows were looked up for those of the others.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub joined: Vec<JoinedTables>,
-}
 
 /// Tables whose columns have been read.
 #[derive(Debug)]
@@ -139,17 +40,19 @@ pub(crate) struct Table {
     options: TableOptions,
     tables: Tables,
     key: String,
+    /// The part of paths that rows are about, where they are not about images.
+    part: Option<String>,
     label: Option<(String, LabelKind)>,
+    /// The first values of the column of splits, as messages show them.
+    split_values: BTreeSet<String>,
     /// Further columns.
     columns: Vec<(String, ValueKind)>,
     /// Fields of further columns, behind that of several classes where there is one.
     pub(crate) fields: Vec<Field>,
     pub(crate) classes: Vec<String>,
-    numbers: HashMap<String, i64>,
+    numbers: ClassNumbers,
     /// What is not clear about the columns.
     pub(crate) doubts: Vec<Doubt>,
-    /// The column that became field `split`, where no column sets splits.
-    pub(crate) split_stored: Option<StoredSplit>,
     /// Columns that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     rows: u64,
@@ -190,7 +93,10 @@ impl Table {
         tables.lookups = lookups;
         let options = &TableOptions { files, ..options.clone() };
         let mut survey = Survey::of(options, &tables)?;
-        let key = survey.key(options)?;
+        let key = match options.is_of_boxes(&tables) {
+            true => boxes::FILE_NAME.to_owned(),
+            false => survey.key(options)?,
+        };
         let mut doubts = Vec::new();
         if !options.is_of_boxes(&tables)
             && let Some(gathered) = Gathered::find(&key, &options.files, &tables)?
@@ -200,6 +106,7 @@ impl Table {
             survey = Survey::of(options, &tables)?;
         }
         let indicators = survey.indicators(options, &key, &tables)?;
+        let (given_label, mut listed) = (options.label.clone(), None);
         let options = &TableOptions {
             label: match &indicators {
                 Some(found) => LabelColumn::Named(found.name.clone()),
@@ -211,9 +118,13 @@ impl Table {
             if matches!(options.label, LabelColumn::Named(_)) && found.is_one_hot() {
                 doubts.push(are_classes(found));
             }
+            // The user's list is in the order in which the classes are numbered.
+            let are_listed = matches!(given_label, LabelColumn::Named(_));
+            listed = are_listed.then(|| found.columns().to_vec());
             tables.indicators = indicators;
             survey = Survey::of(options, &tables)?;
         }
+        let classes = classes.or(listed);
         let mut label = survey.label(options, &key, &tables, &mut doubts)?;
         let mut options = options.clone();
         if let Some((name, LabelKind::Name)) = &label
@@ -225,9 +136,13 @@ impl Table {
             label = survey.label(&options, &key, &tables, &mut Vec::new())?;
         }
         let options = &options;
-        if let Some(split) = &options.split {
-            survey.check(split)?;
-        }
+        let split_values = match &options.split {
+            None => BTreeSet::new(),
+            Some(split) => match survey.seen_of(split) {
+                Some(seen) => seen.words().clone(),
+                None => return Err(survey.no_column("splits", Some(split))),
+            },
+        };
         if let Some(group) = options.group.as_ref().filter(|group| !survey.columns.contains(group))
         {
             return Err(survey.no_column("groups", Some(group)));
@@ -240,13 +155,14 @@ impl Table {
             columns: Vec::new(),
             fields: Vec::new(),
             classes: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: ClassNumbers::default(),
             doubts,
-            split_stored: None,
             left_out: Vec::new(),
             rows: survey.rows,
+            part: options.part_of_lines().or_else(|| part_named(&options.parts, &key)).cloned(),
             key: key.clone(),
             label: label.clone(),
+            split_values,
         };
         for file in &options.files {
             of_boxes(file, &table.tables, &mut table.doubts)?;
@@ -273,12 +189,101 @@ impl Table {
             let name = FieldName::parse(LABELS).expect("it is a field's name");
             table.fields.push(Field::fixed(name, Dtype::U8, vec![table.classes.len() as u64]));
         }
-        survey.choose_fields(options, &given, several, &mut table)?;
+        table.choose_fields(&survey, options, &given, several)?;
         let stored: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
         table
             .doubts
             .extend(box_rows::corners_among(&stored).map(|corners| boxes_as_numbers(&corners)));
         Ok(table)
+    }
+
+    /// Fields of all further columns, or of those named.
+    fn choose_fields(
+        &mut self,
+        survey: &Survey,
+        options: &TableOptions,
+        given: &BTreeSet<&str>,
+        several: bool,
+    ) -> Result<(), LayoutError> {
+        let columns: Vec<&String> = match &options.fields {
+            FieldColumns::All => {
+                let joins = |c: &&String| self.tables.lookups.iter().any(|of| of.is_by_id(c));
+                let rest = survey.columns.iter().filter(|c| !given.contains(c.as_str()));
+                rest.filter(|c| !joins(c)).collect()
+            }
+            FieldColumns::Named(names) => names.iter().collect(),
+        };
+        let mut taken: BTreeSet<String> = ["image", "label"].map(str::to_owned).into();
+        if several {
+            taken.insert(LABELS.to_owned());
+        }
+        let mut of_splits: Vec<(&String, &Seen)> = Vec::new();
+        for column in columns {
+            let Some(seen) = survey.seen_of(column) else {
+                return Err(survey.no_column("values", Some(column)));
+            };
+            let of_boxes = options.is_of_boxes(&self.tables).then(|| boxes::kind(column)).flatten();
+            let kind = of_boxes.unwrap_or_else(|| seen.kind(survey.rows));
+            let field = field(column, &kind).and_then(|field| {
+                let name = field.name.as_str().to_owned();
+                if self.columns.len() == MOST_FIELDS {
+                    return Err(format!("a bundle has at most {} fields", MOST_FIELDS + 2));
+                }
+                match taken.insert(name.clone()) {
+                    true => Ok(field),
+                    false if name == "label" && !self.labelled() => {
+                        Err("only a column of classes may be the field `label`".to_owned())
+                    }
+                    false => Err(format!("there is a field `{name}` already")),
+                }
+            });
+            match (field, &options.fields) {
+                (Ok(field), _) => {
+                    // `dataset` mostly says where images are from.
+                    let is_named = is_of_splits(column) && !column.eq_ignore_ascii_case("dataset");
+                    let is_split = is_named || seen.names_splits();
+                    let is_told = |doubt: &Doubt| {
+                        doubt.readings.iter().any(|way| way.split_column.as_ref() == Some(column))
+                    };
+                    if is_split && options.split.is_none() && !self.doubts.iter().any(is_told) {
+                        of_splits.push((column, seen));
+                    }
+                    self.fields.push(field);
+                    self.columns.push((column.clone(), kind));
+                }
+                (Err(reason), FieldColumns::All) => self.left_out.push((column.clone(), reason)),
+                (Err(reason), FieldColumns::Named(_)) => {
+                    let text = format!("column `{column}` cannot be a field: {reason}");
+                    return Err(setting(&["columns"], text));
+                }
+            }
+        }
+        let are_flags = of_splits.iter().all(|(_, seen)| seen.is_flag(survey.rows));
+        match of_splits.as_slice() {
+            [_, _, ..] if are_flags => {
+                self.doubts.push(splits_in_flags(of_splits.iter().map(|(column, _)| *column)));
+            }
+            all => self
+                .doubts
+                .extend(all.iter().map(|(column, seen)| stored_split(column, seen.words()))),
+        }
+        Ok(())
+    }
+
+    /// Tells that the column of file names was found by its values.
+    pub(crate) fn with_found_key(mut self) -> Self {
+        self.doubts.push(found_by_values(&self.key));
+        self
+    }
+
+    /// The column of file names.
+    pub(crate) fn key_name(&self) -> &str {
+        &self.key
+    }
+
+    /// The part of paths that rows are about, if they are not about images.
+    pub(crate) fn part(&self) -> Option<&str> {
+        self.part.as_deref()
     }
 
     /// Whether images have one class each.
@@ -310,7 +315,7 @@ impl Table {
             );
             return Err(setting(&["columns"], text));
         }
-        self.numbers = classes.iter().cloned().zip(0..).collect();
+        self.numbers = ClassNumbers::new(classes);
         self.classes = classes.to_vec();
         Ok(())
     }
@@ -372,6 +377,7 @@ impl Table {
     pub(crate) fn taken(&self) -> TableColumns {
         TableColumns {
             file_names: self.key.clone(),
+            part: self.part.clone(),
             labels: self.label.as_ref().map(|(name, _)| name.clone()),
             splits: self.options.split.clone(),
             joined: self.tables.lookups.iter().map(Lookup::said).collect(),
@@ -385,7 +391,7 @@ impl Table {
     /// Gathers the names of the classes, or takes those given.
     fn name_classes(&mut self, given: Option<Vec<String>>) -> Result<(), LayoutError> {
         let Some((column, kind)) = self.label.clone() else { return Ok(()) };
-        let (mut words, mut most) = (BTreeSet::new(), -1_i64);
+        let (mut words, mut most, mut unknown_class) = (BTreeSet::new(), -1_i64, false);
         // A column of its own is a class, though no image has it.
         let columns = self.tables.indicators.iter().flat_map(Indicators::columns);
         for class in columns.filter(|_| given.is_none()) {
@@ -417,12 +423,20 @@ impl Table {
                         most = most.max(n);
                     }
                     let word = kind.word(cell).ok_or_else(changed)?;
+                    // Beside names, too, it says that a class is unknown.
+                    if kind == LabelKind::Name && cell.class_number() == Some(-1) {
+                        unknown_class = true;
+                        continue;
+                    }
                     if words.len() <= MOST_CLASSES {
                         words.insert(word);
                     }
                 }
                 Ok(())
             })?;
+        }
+        if unknown_class {
+            self.doubts.push(unknown(&column));
         }
         let by_number = matches!(kind, LabelKind::Number | LabelKind::Numbers);
         // A class that no image has is one, too, where images can have several.
@@ -457,6 +471,18 @@ impl Table {
             }
             self.doubts.push(unknown(column));
         }
+        let is_number = |word: &&String| word.parse::<i64>().is_ok();
+        let (numbers, others): (Vec<&String>, Vec<&String>) = words.iter().partition(is_number);
+        let most = numbers.iter().filter_map(|word| word.parse::<i64>().ok()).max().unwrap_or(0);
+        if by_number && most >= SPARSE && most as u64 > 2 * words.len() as u64 {
+            self.doubts.push(sparse(column, words.len(), most));
+        }
+        if let (false, [number, ..], [word, ..]) =
+            (by_number, numbers.as_slice(), others.as_slice())
+            && numbers.len() > others.len()
+        {
+            self.doubts.push(mixed(column, word, number));
+        }
         // `a,b` is several classes where `a` is one.
         let is_several = |word: &&String| {
             let mut parts = word.split([',', ';']);
@@ -465,7 +491,10 @@ impl Table {
         };
         if let Some(word) = words.iter().find(is_several) {
             self.doubts.push(several(column, word));
+        } else if self.options.separator.is_none() {
+            self.doubts.extend(may_be_several(column, words));
         }
+        self.doubts.extend(look_missing(column, words));
         match words.iter().find(|word| word.starts_with("['") && word.ends_with("']")) {
             Some(word) => fail(format!(
                 "the column `{column}` holds lists that are written as texts, such as `{word}`: write the table as JSON lines, or the classes with a separator between them"
@@ -499,7 +528,11 @@ impl Table {
                 })?;
                 let split = match &mut split {
                     None => None,
-                    Some(place) => Some(split_of(path, line, place, columns, cells)?),
+                    Some(place) => {
+                        let word = place.cell(columns, cells).word().unwrap_or_default();
+                        let split = self.split_of(&word);
+                        Some(split.ok_or_else(|| self.no_split(path, line, word, place.column))?)
+                    }
                 };
                 let group = match &mut group {
                     None => String::new(),
@@ -554,7 +587,7 @@ impl Table {
             let kind = self.label.as_ref().map_or(LabelKind::Name, |(_, kind)| *kind);
             let word = kind.word(cell).ok_or_else(|| changed(path, line))?;
             match self.numbers.get(&word) {
-                Some(number) => Ok(*number),
+                Some(number) => Ok(number),
                 None if self.classes.is_empty() => {
                     cell.class_number().ok_or_else(|| changed(path, line))
                 }
@@ -579,411 +612,24 @@ impl Table {
         }
     }
 
+    fn split_of(&self, word: &str) -> Option<Split> {
+        self.options.split_words.get(word.trim()).copied().or_else(|| split_of(word))
+    }
+
+    fn no_split(&self, path: &Path, line: u64, word: String, column: &str) -> LayoutError {
+        if word.is_empty() {
+            let reason = "it says no split; a list of splits is joined with it only if both name the images in the same way";
+            return fault(path, Some(line), reason);
+        }
+        let meant = split_column(column, &self.split_values, &self.options.split_words);
+        let (path, column) = (path.display().to_string(), column.to_owned());
+        LayoutError::NoSplit { path, line, word, column, meant }
+    }
+
     fn shown(&self) -> String {
         let shown: Vec<String> = self.files().iter().map(|p| p.display().to_string()).collect();
         shown.join(", ")
     }
-}
-
-/// The separator of classes in one cell, and such a cell: `|` in any, or a space in a column of tags,
-/// whose parts are classes of other cells.
-fn divided(
-    column: &str,
-    files: &[PathBuf],
-    tables: &Tables,
-) -> Result<Option<(char, String)>, LayoutError> {
-    let mut words = BTreeSet::new();
-    for path in files {
-        let mut place = Place::new(column);
-        tables.read(path, &mut |_, columns, cells| {
-            if words.len() <= MOST_CLASSES {
-                words.extend(place.cell(columns, cells).word());
-            }
-            Ok(())
-        })?;
-    }
-    let barred =
-        words.iter().find(|word| word.split('|').filter(|part| !part.is_empty()).count() > 1);
-    if let Some(word) = barred {
-        return Ok(Some(('|', word.clone())));
-    }
-    let is_known =
-        |word: &&String| word.contains(' ') && word.split(' ').any(|part| words.contains(part));
-    let spaced = words.iter().filter(|word| column.eq_ignore_ascii_case("tags") && is_known(word));
-    let spaced: Vec<&String> = spaced.collect();
-    Ok(spaced.first().filter(|_| spaced.len() > 1).map(|word| (' ', (*word).clone())))
-}
-
-/// The facts that are known about all tables.
-struct Survey {
-    columns: Vec<String>,
-    seen: Vec<Seen>,
-    rows: u64,
-    shown: String,
-}
-
-impl Survey {
-    fn of(options: &TableOptions, tables: &Tables) -> Result<Self, LayoutError> {
-        let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
-        let mut survey =
-            Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
-        // With a separator, a column of labels is a column of lists. Which column it is, is not
-        // known yet.
-        for path in &options.files {
-            let mut places: Vec<usize> = Vec::new();
-            let before = survey.rows;
-            tables.read(path, &mut |_, columns, cells| {
-                survey.rows += 1;
-                for column in columns.iter().skip(places.len()) {
-                    places.push(survey.place(column));
-                }
-                for (place, cell) in places.iter().zip(cells) {
-                    if let Some(seen) = survey.seen.get_mut(*place) {
-                        seen.add(cell);
-                    }
-                }
-                Ok(())
-            })?;
-            if survey.rows == before {
-                if let Some(lookup) = tables.lookups.first() {
-                    return Err(lookup.nothing_joins(path));
-                }
-                return Err(fault(path, None, "it has no rows"));
-            }
-        }
-        Ok(survey)
-    }
-
-    fn place(&mut self, column: &str) -> usize {
-        let known = self.columns.iter().position(|c| c == column);
-        known.unwrap_or_else(|| {
-            self.columns.push(column.to_owned());
-            self.seen.push(Seen::default());
-            self.columns.len() - 1
-        })
-    }
-
-    fn no_column(&self, what: &'static str, wanted: Option<&str>) -> LayoutError {
-        SourceError::NoColumn {
-            path: self.shown.clone(),
-            what,
-            wanted: wanted.map(str::to_owned),
-            columns: self.columns.clone(),
-        }
-        .into()
-    }
-
-    fn check(&self, name: &str) -> Result<(), LayoutError> {
-        match self.columns.iter().any(|c| c == name) {
-            true => Ok(()),
-            false => Err(self.no_column("splits", Some(name))),
-        }
-    }
-
-    fn key(&self, options: &TableOptions) -> Result<String, LayoutError> {
-        match &options.key {
-            Some(key) if self.columns.contains(key) => Ok(key.clone()),
-            Some(key) => Err(self.no_column("file names", Some(key))),
-            None => {
-                find_key(&self.columns).cloned().ok_or_else(|| self.no_column("file names", None))
-            }
-        }
-    }
-
-    /// The columns other than those of file names, splits and groups.
-    fn others(&self, options: &TableOptions, key: &str) -> Vec<String> {
-        let used = [Some(key), options.split.as_deref(), options.group.as_deref()];
-        self.columns.iter().filter(|c| !used.contains(&Some(c.as_str()))).cloned().collect()
-    }
-
-    /// The columns that are one of classes: those that the user lists, or those of which exactly one
-    /// is 1 in each row, where no column has a name of labels.
-    fn indicators(
-        &self,
-        options: &TableOptions,
-        key: &str,
-        tables: &Tables,
-    ) -> Result<Option<Indicators>, LayoutError> {
-        let others = self.others(options, key);
-        let listed = match &options.label {
-            LabelColumn::Named(names) if !self.columns.contains(names) => {
-                names.split(',').map(|name| name.trim().to_owned()).collect()
-            }
-            LabelColumn::Find if find_label(&others).is_none() => Vec::new(),
-            _ => return Ok(None),
-        };
-        if let Some(name) = listed.iter().find(|name| !self.columns.contains(name)) {
-            return Err(self.no_column("labels", Some(name)));
-        }
-        let seen = |name: &String| {
-            let place = self.columns.iter().position(|c| c == name);
-            place.and_then(|at| self.seen.get(at))
-        };
-        let is_sign = |name: &String| seen(name).is_some_and(|seen| seen.is_sign(self.rows));
-        if !listed.is_empty() {
-            let signs = listed.iter().all(is_sign);
-            return Indicators::new(listed, signs, tables, &options.files).map(Some);
-        }
-        let among = |is: &dyn Fn(&String) -> bool| -> Vec<String> {
-            others.iter().filter(|name| is(name) && !is_of_splits(name)).cloned().collect()
-        };
-        let flags = among(&|name| seen(name).is_some_and(|seen| seen.is_flag(self.rows)));
-        let signed = among(&is_sign);
-        let unsure = among(&|name| seen(name).is_some_and(|seen| seen.is_unsure_flag(self.rows)));
-        let signs = signed.len() > flags.len();
-        let columns = if signs { signed } else { flags };
-        let are_lists = options.lists().next().is_some() || options.is_of_boxes(tables);
-        if unsure.len() > columns.len() && unsure.len() > 1 && !are_lists {
-            return Err(indicators::unsure(&unsure).into());
-        }
-        if columns.len() < 2 || are_lists {
-            return Ok(None);
-        }
-        let found = Indicators::new(columns.clone(), signs, tables, &options.files)?;
-        match found.is_one_hot() {
-            true => Ok(Some(found)),
-            false => Err(may_be_classes(&columns).into()),
-        }
-    }
-
-    fn label(
-        &self,
-        options: &TableOptions,
-        key: &str,
-        tables: &Tables,
-        doubts: &mut Vec<Doubt>,
-    ) -> Result<Option<(String, LabelKind)>, LayoutError> {
-        let name = match &options.label {
-            LabelColumn::None => return Ok(None),
-            LabelColumn::Find if options.is_of_boxes(tables) => return Ok(None),
-            LabelColumn::Named(name) if self.columns.contains(name) => name.clone(),
-            LabelColumn::Named(name) => return Err(self.no_column("labels", Some(name))),
-            LabelColumn::Find => {
-                let others = self.others(options, key);
-                let by_name: Vec<&String> = all_labels(&others).collect();
-                match (find_label(&others), others.as_slice()) {
-                    (Some(name), _) => {
-                        if let Some(other) = by_name.into_iter().find(|other| *other != name) {
-                            doubts.push(other_labels(name, other));
-                        }
-                        name.clone()
-                    }
-                    // The parts of a list have names; without `label`, it has no labels.
-                    (None, _) if options.lists().next().is_some() => return Ok(None),
-                    (None, [name]) if is_of_splits(name) => {
-                        doubts.push(may_be_splits(name));
-                        return Ok(None);
-                    }
-                    (None, _)
-                        if tables.gathered.as_ref().is_some_and(|of| !of.texts.is_empty()) =>
-                    {
-                        return Ok(None);
-                    }
-                    (None, [name]) if self.all_differ(options, name, tables)? => {
-                        doubts.push(no_classes(name));
-                        return Ok(None);
-                    }
-                    (None, [name]) => name.clone(),
-                    _ => return Err(self.no_column("labels", None)),
-                }
-            }
-        };
-        let kind = if options.separator.is_some() {
-            self.separated(options, &name, tables)?
-        } else {
-            let place = self.columns.iter().position(|c| *c == name);
-            let seen = place.and_then(|place| self.seen.get(place)).cloned().unwrap_or_default();
-            seen.label(self.rows).map_err(|reason| self.bad_label(&name, &reason))?
-        };
-        Ok(Some((name, kind)))
-    }
-
-    /// Whether each row has another text in a column, or mostly others in lists, as captions have.
-    fn all_differ(
-        &self,
-        options: &TableOptions,
-        name: &str,
-        tables: &Tables,
-    ) -> Result<bool, LayoutError> {
-        let (mut known, mut n, mut in_lists) = (BTreeSet::new(), 0, false);
-        let mut are_texts = self.rows > 1 && options.separator.is_none();
-        for path in &options.files {
-            let mut place = Place::new(name);
-            tables.read(path, &mut |_, columns, cells| {
-                let cells = match place.cell(columns, cells) {
-                    Cell::List(cells) => {
-                        in_lists = true;
-                        cells.as_slice()
-                    }
-                    cell => std::slice::from_ref(cell),
-                };
-                for cell in cells {
-                    if !are_texts {
-                        break;
-                    }
-                    n += 1;
-                    match cell {
-                        Cell::Text(text) | Cell::Written(text) => {
-                            known.insert(text.trim().to_owned());
-                        }
-                        _ => are_texts = false,
-                    }
-                    are_texts &= known.len() <= MOST_CLASSES && (in_lists || known.len() == n);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(are_texts && known.len() * 2 > n)
-    }
-
-    /// Does the same as [`Survey::label`] for cells that are split.
-    fn separated(
-        &self,
-        options: &TableOptions,
-        name: &str,
-        tables: &Tables,
-    ) -> Result<LabelKind, LayoutError> {
-        let mut seen = Seen::default();
-        for path in &options.files {
-            let mut place = Place::new(name);
-            tables.read(path, &mut |_, columns, cells| {
-                seen.add(&split_cell(place.cell(columns, cells), options.separator.as_deref()));
-                Ok(())
-            })?;
-        }
-        match seen.label(self.rows).map_err(|reason| self.bad_label(name, &reason))? {
-            LabelKind::Number | LabelKind::Numbers => Ok(LabelKind::Numbers),
-            LabelKind::Name | LabelKind::Names => Ok(LabelKind::Names),
-        }
-    }
-
-    fn bad_label(&self, name: &str, reason: &str) -> LayoutError {
-        let text = format!("column `{name}` of `{}` cannot be the labels: {reason}", self.shown);
-        setting(&["label_column"], text)
-    }
-
-    /// Fields of all further columns, or of those named.
-    fn choose_fields(
-        &self,
-        options: &TableOptions,
-        given: &BTreeSet<&str>,
-        several: bool,
-        table: &mut Table,
-    ) -> Result<(), LayoutError> {
-        let columns: Vec<&String> = match &options.fields {
-            FieldColumns::All => {
-                let joins = |c: &&String| table.tables.lookups.iter().any(|of| of.is_by_id(c));
-                let rest = self.columns.iter().filter(|c| !given.contains(c.as_str()));
-                rest.filter(|c| !joins(c)).collect()
-            }
-            FieldColumns::Named(names) => names.iter().collect(),
-        };
-        let mut taken: BTreeSet<String> = ["image", "label"].map(str::to_owned).into();
-        if several {
-            taken.insert(LABELS.to_owned());
-        }
-        for column in columns {
-            let place = self.columns.iter().position(|c| c == column);
-            let Some(seen) = place.and_then(|place| self.seen.get(place)) else {
-                return Err(self.no_column("values", Some(column)));
-            };
-            let of_boxes =
-                options.is_of_boxes(&table.tables).then(|| boxes::kind(column)).flatten();
-            let kind = of_boxes.unwrap_or_else(|| seen.kind(self.rows));
-            let field = field(column, &kind).and_then(|field| {
-                let name = field.name.as_str().to_owned();
-                if table.columns.len() == MOST_FIELDS {
-                    return Err(format!("a bundle has at most {} fields", MOST_FIELDS + 2));
-                }
-                match taken.insert(name.clone()) {
-                    true => Ok(field),
-                    false if name == "label" && !table.labelled() => {
-                        Err("only a column of classes may be the field `label`".to_owned())
-                    }
-                    false => Err(format!("there is a field `{name}` already")),
-                }
-            });
-            match (field, &options.fields) {
-                (Ok(field), _) => {
-                    // `dataset` mostly says where images are from.
-                    let is_named = is_of_splits(column) && !column.eq_ignore_ascii_case("dataset");
-                    let is_split = is_named || seen.names_splits();
-                    if is_split && options.split.is_none() {
-                        let is_text = kind == ValueKind::Texts;
-                        table.split_stored = Some(StoredSplit { column: column.clone(), is_text });
-                    }
-                    table.fields.push(field);
-                    table.columns.push((column.clone(), kind));
-                }
-                (Err(reason), FieldColumns::All) => table.left_out.push((column.clone(), reason)),
-                (Err(reason), FieldColumns::Named(_)) => {
-                    let text = format!("column `{column}` cannot be a field: {reason}");
-                    return Err(setting(&["columns"], text));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The position of a column in the rows of a table, in which new columns can appear later.
-struct Place<'a> {
-    column: &'a str,
-    looked: usize,
-    place: Option<usize>,
-}
-
-impl<'a> Place<'a> {
-    fn new(column: &'a str) -> Self {
-        Self { column, looked: 0, place: None }
-    }
-
-    fn cell<'c>(&mut self, columns: &[String], cells: &'c [Cell]) -> &'c Cell {
-        if self.place.is_none() && columns.len() > self.looked {
-            self.looked = columns.len();
-            self.place = columns.iter().position(|c| c == self.column);
-        }
-        self.place.and_then(|place| cells.get(place)).unwrap_or(&Cell::Missing)
-    }
-}
-
-/// A cell of labels: of text the list that it spells, where there is a separator; empty texts are
-/// missing, whatever the format.
-fn split_cell(cell: &Cell, separator: Option<&str>) -> Cell {
-    if cell.is_nan() {
-        return Cell::Missing;
-    }
-    let empty = |cell: &Cell| matches!(cell, Cell::Text(text) if text.trim().is_empty());
-    match (separator, cell) {
-        (_, cell) if empty(cell) => Cell::Missing,
-        (_, Cell::List(cells)) => Cell::List(cells.iter().filter(|c| !empty(c)).cloned().collect()),
-        (Some(separator), Cell::Text(text) | Cell::Written(text)) => {
-            let parts = text.split(separator).map(str::trim).filter(|part| !part.is_empty());
-            Cell::List(parts.map(|part| Cell::Written(part.to_owned())).collect())
-        }
-        (Some(_), Cell::Integer(_)) => Cell::List(vec![cell.clone()]),
-        (Some(_), Cell::Bool(b)) => Cell::List(vec![Cell::Written(b.to_string())]),
-        _ => cell.clone(),
-    }
-}
-
-fn split_of(
-    path: &Path,
-    line: u64,
-    place: &mut Place<'_>,
-    columns: &[String],
-    cells: &[Cell],
-) -> Result<Split, LayoutError> {
-    let word = place.cell(columns, cells).word().unwrap_or_default();
-    crate::facts::split_of(&word).ok_or_else(|| {
-        let reason = match word.is_empty() {
-            true => {
-                "it says no split; a list of splits is joined with it only if both name the images in the same way".to_owned()
-            }
-            false => format!("`{word}` is not a split; expected `train`, `val` or `test`"),
-        };
-        fault(path, Some(line), reason)
-    })
 }
 
 fn changed(path: &Path, line: u64) -> LayoutError {

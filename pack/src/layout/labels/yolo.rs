@@ -21,8 +21,11 @@ use super::rows::{Each, fault};
 use crate::layout::LayoutError;
 use crate::source::MOST_ROW_BYTES;
 
-/// The file with the list of classes, which belongs to no image.
+/// The file with the list of classes, which belongs to no image: in the folder, or beside it as Label
+/// Studio writes it.
 const CLASSES: &str = "classes.txt";
+/// The same of CVAT and Darknet.
+const NAMES: &str = "obj.names";
 
 /// The files that describe a whole dataset, the names of its classes among other things.
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
@@ -41,8 +44,10 @@ pub(super) struct ClassNames {
 
 /// Names of the classes, where the folder or a description says them.
 pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> {
-    let file = folder.join(CLASSES);
-    if let Some(text) = text_of(&file)? {
+    let lists =
+        [folder.join(CLASSES), folder.with_file_name(CLASSES), folder.with_file_name(NAMES)];
+    for file in lists {
+        let Some(text) = text_of(&file)? else { continue };
         let names = text.trim_end().lines().map(|line| line.trim().to_owned());
         return ClassNames::new(names.collect(), file).map(Some);
     }

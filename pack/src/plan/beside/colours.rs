@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gular_bundle::Dtype;
 use gular_codec::tiff::Pages;
@@ -26,7 +26,12 @@ const MOST_BYTES: u64 = 1 << 20;
 /// The class of each colour of a mask.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct MaskColours(Vec<ColourOfMask>);
+pub struct MaskColours {
+    classes: Vec<ColourOfMask>,
+    /// The table that they were read from.
+    #[serde(skip)]
+    pub(crate) file: PathBuf,
+}
 
 /// A colour, and the class that it means.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,10 +63,11 @@ impl MaskColours {
         }
         let bytes = fs::read(path).map_err(io)?;
         let text = std::str::from_utf8(&bytes).map_err(|e| fail(e.to_string()))?;
-        Self::parse(text.trim_start_matches('\u{feff}')).map_err(fail)
+        let classes = Self::parse(text.trim_start_matches('\u{feff}')).map_err(fail)?;
+        Ok(Self { classes, file: path.to_owned() })
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Vec<ColourOfMask>, String> {
         let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
         let mut lines =
             lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//")).peekable();
@@ -98,7 +104,7 @@ impl MaskColours {
             }
             colours.push(ColourOfMask { class, name, rgb });
         }
-        if colours.is_empty() { Err("it has no colours".to_owned()) } else { Ok(Self(colours)) }
+        if colours.is_empty() { Err("it has no colours".to_owned()) } else { Ok(colours) }
     }
 
     /// The colours in words, for the manifest.
@@ -107,7 +113,7 @@ impl MaskColours {
             let name = if name.is_empty() { String::new() } else { format!(" {name}") };
             format!("{class}={r},{g},{b}{name}")
         };
-        self.0.iter().map(of).collect::<Vec<_>>().join("; ")
+        self.classes.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
     /// The mask of a picture: a PNG of one channel with the number of each pixel's class.
@@ -151,7 +157,7 @@ impl MaskColours {
         width: usize,
     ) -> Result<Vec<u8>, Fault> {
         let classes: HashMap<[u8; 3], u8> =
-            self.0.iter().map(|ColourOfMask { class, rgb, .. }| (*rgb, *class)).collect();
+            self.classes.iter().map(|ColourOfMask { class, rgb, .. }| (*rgb, *class)).collect();
         let pixels = rgb.as_chunks::<3>().0;
         let mut made = Vec::with_capacity(pixels.len());
         // Neighbours mostly have the same colour.
@@ -274,11 +280,15 @@ fn hex(cell: &str) -> Option<[u8; 3]> {
 mod tests {
     use super::*;
 
+    fn of(classes: Vec<ColourOfMask>) -> MaskColours {
+        MaskColours { classes, file: PathBuf::new() }
+    }
+
     #[test]
     fn tables_of_colours_are_read_as_datasets_have_them() {
         let check = |text: &str, expected: &str| {
             assert_eq!(
-                MaskColours::parse(text).map(|colours| colours.note()).as_deref(),
+                MaskColours::parse(text).map(of).map(|colours| colours.note()).as_deref(),
                 Ok(expected),
                 "{text}"
             );

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Axes, Dtype, Field, FieldName, GridSize, Nodata, media_type_of_extension};
 use gular_codec::tiff::Pages;
-use gular_codec::{DecodeOptions, Decoder, Limits};
+use gular_codec::{DecodeOptions, Decoder, Format, Limits, Orientation};
 use serde_json::Value;
 
 use super::colours::MaskColours;
@@ -16,7 +16,9 @@ use crate::facts::{
     BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, setting, stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
-use crate::plan::{Align, Fit, PayloadOptions, PayloadRecipe, PlanError, PlanOptions};
+use crate::plan::{
+    Align, Fit, Frame, OfFile, PayloadOptions, PayloadRecipe, PlanError, PlanOptions, with_size,
+};
 use crate::source::{FieldFiles, Inputs, Source, array_start, picture_start};
 
 /// The masks whose values are looked at when the plan is made, and the values that are told apart.
@@ -30,6 +32,7 @@ pub(crate) struct Beside<'a> {
     /// The images.
     images: Option<&'a Source>,
     limits: Limits,
+    pages: Pages,
 }
 
 /// Returns columns and rows of an image, if they are known.
@@ -49,6 +52,8 @@ struct Finding {
     axes: Option<Option<Axes>>,
     /// Why pictures are not on the pixels of the image, whatever their size.
     apart: Option<&'static str>,
+    /// Whether images, and what lies on their pixels, are cropped or padded.
+    framed: bool,
     /// Whether a mask is brought to the grid of its image.
     resample: bool,
     /// The classes of a mask whose pixels are colours.
@@ -85,6 +90,8 @@ struct Seen {
     unlike: Option<(String, String)>,
     /// The value that means "not measured" in all arrays, and the first one that says so.
     nodata: Option<(Option<Nodata>, String)>,
+    /// Whether one has a scale or an offset.
+    scaled: bool,
     /// Whether a mask has 16-bit values.
     wide: bool,
     /// The values of the first masks, if these are few.
@@ -121,13 +128,22 @@ pub(crate) enum Make {
     /// The bytes of each file, which is a picture of its image's size.
     Picture { one_channel: bool },
     /// Numbers of one type and shape; on its image's pixels, or of any size.
-    Array { dtype: Dtype, shape: Vec<u64>, axes: Option<Axes>, on_image: bool },
+    Array {
+        dtype: Dtype,
+        shape: Vec<u64>,
+        axes: Option<Axes>,
+        on_image: bool,
+        /// The size that images, and arrays on their pixels, are brought to.
+        frame: Option<Frame>,
+    },
     /// The part of a scene that matches the image's tile.
     Window { dtype: Dtype, side: u32, mask: bool },
     /// A mask on the grid of its image, or of the image's tile of so many columns and rows.
     Resampled { dtype: Dtype, tile: Option<u32> },
     /// A mask of the shape that its image is brought to.
     Fitted { dtype: Dtype, to: (u32, u32), fit: Fit },
+    /// A mask of the size that its image is brought to, without resizing.
+    Framed { dtype: Dtype, frame: Frame },
 }
 
 impl FilesOf {
@@ -168,8 +184,10 @@ impl<'a> Beside<'a> {
                 axes: options.axes.get(&of.name).cloned(),
                 apart: match options.inputs {
                     Inputs::Bytes => Some("and no images are packed"),
+                    _ if options.frame.is_some() => Some("which is not cropped or padded"),
                     _ => is_resized.then_some("which is not resized with its image"),
                 },
+                framed: options.frame.is_some(),
                 resample: arrays && of_classes && options.align == Align::Resample,
                 colours: options.mask_colours.clone().filter(|_| is_mask),
                 class: options.mask_class.clone().filter(|_| is_mask),
@@ -181,7 +199,7 @@ impl<'a> Beside<'a> {
             })
         };
         let fields: Result<_, PlanError> = options.fields.iter().map(open).collect();
-        Ok(Self { fields: fields?, images: Some(images), limits })
+        Ok(Self { fields: fields?, images: Some(images), limits, pages: options.pages })
     }
 
     /// Returns the plan's values for the files of the image `key`, and their bytes. The order of
@@ -195,7 +213,8 @@ impl<'a> Beside<'a> {
         let mut all = 0_u64;
         let mut values = Vec::with_capacity(self.fields.len());
         let (images, limits, known) = (self.images, self.limits, OnceCell::new());
-        let find = || images.and_then(|images| recipe.size_of(images, key, &limits));
+        let pages = self.pages;
+        let find = || images.and_then(|images| recipe.size_of(images, key, &limits, pages));
         let size = || *known.get_or_init(find);
         for field in &mut self.fields {
             let Found { path, bytes } = field.find(key, placed, &size)?;
@@ -206,15 +225,15 @@ impl<'a> Beside<'a> {
     }
 
     /// Compares the size of the image `key` with the one that its annotations are of. Where only the
-    /// scale differs, boxes still fit, and the image is noted in `resized`.
+    /// scale differs, boxes still fit, and the image is noted in `resized`; one that is turned to be
+    /// upright, in `turned`.
     pub(crate) fn check_size(
         &self,
         key: &str,
         annotated: (u32, u32),
-        resized: &mut Names,
+        [resized, turned]: [&mut Names; 2],
     ) -> Result<(), Fault> {
-        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
-        let size = start.map(|(header, _)| header.upright_size());
+        let size = self.upright_size(key, turned);
         let Some(size) = size.filter(|size| *size != annotated) else { return Ok(()) };
         let ratio = |(width, height): (u32, u32)| f64::from(width) / f64::from(height);
         if (ratio(size) / ratio(annotated) - 1.0).abs() < SAME_RATIO {
@@ -230,12 +249,19 @@ impl<'a> Beside<'a> {
         ))
     }
 
-    /// The size of an image as it is seen.
-    pub(crate) fn size_of(&self, key: &str) -> Result<(u32, u32), Fault> {
-        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
-        let size = start.map(|(header, _)| header.upright_size());
+    /// The size of an image as it is seen; one that is turned to be upright is noted.
+    pub(crate) fn size_of(&self, key: &str, turned: &mut Names) -> Result<(u32, u32), Fault> {
         let text = "its size cannot be read, and its boxes are in pixels";
-        size.ok_or_else(|| Fault::new(text.to_owned(), None))
+        self.upright_size(key, turned).ok_or_else(|| Fault::new(text.to_owned(), None))
+    }
+
+    fn upright_size(&self, key: &str, turned: &mut Names) -> Option<(u32, u32)> {
+        let start = self.images.and_then(|images| picture_start(images, key, &self.limits));
+        let (header, _) = start?;
+        if header.orientation != Orientation::Normal {
+            turned.push(key);
+        }
+        Some(header.upright_size())
     }
 
     /// Whether a JPEG decoder makes the numbers of any field.
@@ -255,12 +281,20 @@ impl<'a> Beside<'a> {
     }
 
     /// What the user should know of the values of masks.
-    pub(crate) fn doubts(&self) -> Option<Doubt> {
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = Doubt> {
         let is_binary = |field: &&Finding| field.seen.values.iter().eq(&[0, u16::from(u8::MAX)]);
-        self.fields.iter().find(is_binary).map(|_| {
+        let scaled = self.fields.iter().filter(|of| of.seen.scaled).map(|of| {
+            let text = format!(
+                "files of `{}` have a scale or an offset, which the bundle does not record: its numbers are the stored ones",
+                of.name
+            );
+            Doubt::new(text, Vec::new())
+        });
+        let binary = self.fields.iter().find(is_binary).map(|_| {
             let text = "the first masks have only the values 0 and 255, and loaders fill what is beyond an image with 255, which losses ignore: a table of colours with `0,0,0` and `255,255,255` makes the classes 0 and 1 of them";
             Doubt::new(text.to_owned(), Vec::new())
-        })
+        });
+        binary.into_iter().chain(scaled)
     }
 
     /// The fields, now that all their files are known.
@@ -338,7 +372,7 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
         if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
             return fail(&["field"], format!("two fields are called `{name}`"));
         }
-        if matches!(name, "image_crs" | "image_transform") {
+        if matches!(name, "image_crs" | "image_transform") || OfFile::NAMES.contains(&name) {
             return fail(
                 &["field"],
                 format!(
@@ -410,6 +444,8 @@ impl Finding {
             "npy" => true,
             "npz" => is_mask(name),
             _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
+            // The part of a tile becomes numbers.
+            "png" => self.tile.is_some() && self.colours.is_none(),
             _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
                 self.arrays || is_mask(name)
             }
@@ -445,7 +481,7 @@ impl Finding {
                     (Dtype::U8, Some(3)) => Remedy::NameColours,
                     _ => Remedy::Repair,
                 };
-                let reason = format!("the mask `{path}` is {dtype:?} of shape {shape:?}");
+                let reason = format!("the mask `{path}` is {dtype} of shape {shape:?}");
                 let hint = match self.colours {
                     None => {
                         "masks must hold integers, with the shape [height, width]; pack those of several bands as a field of another name, which moves with the image, too"
@@ -457,20 +493,15 @@ impl Finding {
                 return Err(Fault { remedy, ..Fault::new(reason, Some(hint)) });
             }
             if let (Some(side), [height, width, ..]) = (self.tile, shape.as_mut_slice()) {
-                if extension == "npy" {
-                    let reason = format!(
-                        "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
-                    );
-                    return fault(reason, Some("save it as TIFF"));
-                }
                 (*height, *width) = (side.into(), side.into());
             }
             let (d, s, first) =
                 self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
             // A mask that becomes pixels, or is brought to the grid of its image, gets one shape.
-            if *d != dtype || (*s != shape && !self.pixels && !self.resample) {
+            let one_shape = self.pixels || self.resample || self.framed;
+            if *d != dtype || (*s != shape && !one_shape) {
                 let reason = format!(
-                    "its `{name}`, `{path}`, is {dtype:?} of shape {shape:?}, but that of `{first}` is {d:?} of shape {s:?}"
+                    "its `{name}`, `{path}`, is {dtype} of shape {shape:?}, but that of `{first}` is {d} of shape {s:?}"
                 );
                 let hint = match is_mask(name) {
                     true => "all masks need the same type and shape",
@@ -480,13 +511,13 @@ impl Finding {
                 };
                 return fault(reason, Some(hint));
             }
+            self.seen.scaled |= geo.as_ref().is_some_and(|geo| !geo.scales.is_empty());
             self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
             return self.place((key, path), &shape, axes, size);
         }
         if self.tile.is_some() {
-            let reason = format!(
-                "its `{name}`, `{path}`, is not a TIFF, and only TIFF can be cut into tiles"
-            );
+            let reason =
+                format!("its `{name}`, `{path}`, is not of a format that is cut into tiles");
             return fault(reason, Some("save it as TIFF"));
         }
         if let Some((.., other)) = &self.seen.array {
@@ -516,7 +547,9 @@ impl Finding {
                 let reason = format!(
                     "the mask `{path}` is not a PNG with one channel or with a palette, nor a grey picture"
                 );
-                return Err(Fault { remedy: Remedy::NameColours, ..Fault::new(reason, None) });
+                let is_jpeg = Format::sniff(&start) == Some(Format::Jpeg);
+                let remedy = if is_jpeg { Remedy::WriteMasks } else { Remedy::NameColours };
+                return Err(Fault { remedy, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
             if self.seen.n_looked < MOST_LOOKED && self.seen.values.len() < MOST_VALUES {
@@ -718,7 +751,7 @@ impl Finding {
                 ),
             ));
         }
-        let Some(image) = size() else { return Ok(()) };
+        let Some(image) = size().filter(|_| self.apart.is_none()) else { return Ok(()) };
         if image == header.upright_size() {
             self.seen.axes = Some(given.cloned().unwrap_or(own));
             self.seen.on_image = Some(path.to_owned());
@@ -752,12 +785,24 @@ impl Finding {
                 let make = Make::Resampled { dtype, tile };
                 (fixed(name, dtype, size.unwrap_or(shape)), make)
             }
+            (PayloadRecipe::Arrays { frame: Some(frame), .. }, array) if mask => {
+                let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
+                let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
+                let shape = vec![frame.size.1.into(), frame.size.0.into()];
+                (fixed(name, dtype, shape), Make::Framed { dtype, frame: *frame })
+            }
             (_, Some((dtype, shape, _))) => {
                 let on_image = on_image || mask;
+                let frame = recipe.frame().filter(|_| on_image);
+                let shape = match (frame, &axes) {
+                    (Some(frame), Some(axes)) => with_size(&shape, axes, frame.size),
+                    _ => shape,
+                };
                 let make = match tile {
                     Some(side) => Make::Window { dtype, side, mask },
                     None => {
-                        Make::Array { dtype, shape: shape.clone(), axes: axes.clone(), on_image }
+                        let (shape, axes) = (shape.clone(), axes.clone());
+                        Make::Array { dtype, shape, axes, on_image, frame }
                     }
                 };
                 (Field { axes, grid, ..fixed(name, dtype, shape) }, make)

@@ -10,7 +10,8 @@ use crate::facts::{Pattern, RunError, literal, setting};
 use crate::layout::{Card, Labels, LayoutError, TableOptions, Unlabelled, datasets};
 use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
-    FieldFiles, Inputs, LabelColumn, PixelFiles, Source, SourceError, first_members, pixel_files,
+    FieldFiles, Inputs, LabelColumn, PixelFiles, Source, SourceError, first_line, first_members,
+    pixel_files,
 };
 
 /// The options of a known dataset, if `source` is one and the caller says nothing about it.
@@ -64,6 +65,8 @@ enum Files<'a> {
     Archive(Vec<String>),
 }
 
+/// The longest first line of a table that is looked at.
+const MOST_LINE: u64 = 64 << 10;
 /// Most folders around a dataset, as in `VOCdevkit/VOC2012/`.
 const MOST_AROUND: usize = 3;
 /// Most members of an archive whose names are looked at.
@@ -108,11 +111,33 @@ impl<'a> Files<'a> {
         }
     }
 
-    /// Where a dataset begins, if all files by which it is recognised are there.
+    /// Where a dataset begins, if all files by which it is recognised are there, and its tables have
+    /// the columns.
     fn prefix_of(&self, card: &Card) -> Option<String> {
-        let has =
-            |prefix: &String| card.has.iter().all(|path| self.has(&format!("{prefix}{path}")));
+        let has = |prefix: &String| {
+            card.has.iter().all(|path| self.has(&format!("{prefix}{path}")))
+                && card
+                    .tables
+                    .iter()
+                    .all(|table| self.has_columns(&format!("{prefix}{table}"), card))
+        };
         self.prefixes().into_iter().find(has)
+    }
+
+    /// Whether the first line of a table has the columns of a card; other competitions have files of
+    /// the same names. Of a member of an archive, it is not known.
+    fn has_columns(&self, table: &str, card: &Card) -> bool {
+        let Self::Folder(folder) = self else { return true };
+        let wanted = card.key_column.iter().chain(&card.label_column);
+        let wanted = wanted.flat_map(|columns| columns.split(','));
+        if !table.ends_with(".csv") {
+            return true;
+        }
+        let line = first_line(&folder.join(table), MOST_LINE);
+        let columns: Vec<&str> =
+            line.trim_start_matches('\u{feff}').split([',', ';', '\t']).collect();
+        let has = |name: &str| columns.iter().any(|column| column.trim().trim_matches('"') == name);
+        line.is_empty() || wanted.into_iter().all(|name| name == "none" || has(name.trim()))
     }
 
     /// The places where the dataset may begin: the source, and the one folder in it, and so on.

@@ -8,16 +8,18 @@
 //! Other columns are fields; only a column with a name of labels is the class. Source:
 //! <https://huggingface.co/docs/datasets/image_dataset#imagefolder>.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::facts::{Doubt, WayToRead, literal, named};
+use crate::facts::{Doubt, WayToRead, literal, named, split_of};
 use crate::layout::{
     Cell, Folders, Labels, LayoutError, TableOptions, Tables, one_folder, recognise,
 };
 use crate::plan::PlanOptions;
-use crate::source::{Inputs, LabelColumn, Source, SourceError, find_label, hidden, media_type_of};
+use crate::source::{
+    Inputs, LabelColumn, Source, SourceError, find_label, hidden, is_of_splits, media_type_of,
+};
 
 /// The names of such tables.
 const NAMES: [&str; 3] = ["metadata.csv", "metadata.jsonl", "metadata.parquet"];
@@ -64,9 +66,41 @@ pub(crate) fn of_imagefolder(
         Some(_) => LabelColumn::Find,
         None => LabelColumn::None,
     };
-    let table = TableOptions { files, key: Some(KEY.to_owned()), label, ..TableOptions::default() };
+    let split = match &opened {
+        Source::Folder(_) if options.fractions.is_empty() => column_of_splits(&files)?,
+        _ => None,
+    };
+    let told = split.iter().map(|column| {
+        let text =
+            format!("splits are taken from the column `{column}`, which has only words for them");
+        Doubt::new(text, Vec::new())
+    });
+    let taken = options.taken.iter().cloned().chain(told).collect();
+    let key = Some(KEY.to_owned());
+    let table = TableOptions { files, key, label, split, ..TableOptions::default() };
     let dataset = Some(TITLE.to_owned());
-    Ok(Some(PlanOptions { labels: Labels::Table(table), dataset, ..options.clone() }))
+    Ok(Some(PlanOptions { labels: Labels::Table(table), dataset, taken, ..options.clone() }))
+}
+
+/// The column of splits of the only table, if it has words for several splits and nothing else, however
+/// they are spelled.
+fn column_of_splits(files: &[PathBuf]) -> Result<Option<String>, LayoutError> {
+    let [file] = files else { return Ok(None) };
+    let mut column = None;
+    let (mut splits, mut are_words) = (BTreeSet::new(), true);
+    Tables::new(&BTreeMap::new()).read_plain(file, &mut |_, columns, cells| {
+        if !are_words {
+            return Ok(());
+        }
+        let at = columns.iter().position(|column| is_of_splits(column));
+        column = at.and_then(|at| columns.get(at).cloned());
+        let word = at.and_then(|at| cells.get(at)).and_then(Cell::word);
+        let split = word.and_then(|word| split_of(word.trim()));
+        are_words = split.is_some();
+        splits.extend(split);
+        Ok(())
+    })?;
+    Ok(column.filter(|_| are_words && splits.len() > 1))
 }
 
 /// The source, if its files can be listed without unpacking anything.
@@ -179,9 +213,9 @@ fn tables_in_tables(tables: &[PathBuf], further: &[PathBuf], columns: &[String])
 /// The patterns of the images, if folders look like classes.
 fn classes(source: &Source, options: &PlanOptions) -> Result<Option<Vec<String>>, LayoutError> {
     let mut folders = Folders::new(one_folder(source, options.inputs)?);
-    source.files::<SourceError>(&mut |name, _| {
+    source.files::<SourceError>(&mut |name, bytes| {
         if media_type_of(name, Inputs::Images).is_some() {
-            folders.add(name);
+            folders.add(name, bytes);
         }
         Ok(())
     })?;

@@ -1,10 +1,12 @@
 //! Finds the pixel type of a set of images before anything is planned.
 
-use gular_bundle::{Axes, Dtype, FieldName, Nodata};
-use gular_codec::Limits;
+use std::collections::BTreeSet;
 
-use super::{PayloadOptions, StoredDepth};
-use crate::facts::{Doubt, Grids, Start, counted};
+use gular_bundle::{Axes, Dtype, FieldName, Nodata};
+use gular_codec::{Fit, Limits};
+
+use super::{Frame, FrameOptions, OfFile, PayloadOptions, StoredDepth};
+use crate::facts::{Doubt, Grids, Start, counted, setting};
 use crate::plan::{PlanError, PlanOptions};
 use crate::source::{Inputs, OnBadInput, Source, array_start, media_type_of};
 
@@ -24,6 +26,10 @@ pub(crate) struct Depths {
     is_jpeg: bool,
     /// The names of the bands of the first TIFF, and its key.
     bands: Option<(Vec<String>, String)>,
+    /// The wavelengths that bands have, by their names; two lists that differ are enough.
+    wavelengths: BTreeSet<Vec<(String, String)>>,
+    /// What else a file says of its array.
+    of_files: BTreeSet<OfFile>,
     /// The values that mean "not measured"; two that differ are enough.
     nodata: Vec<Option<Nodata>>,
     /// Where the arrays are on the Earth.
@@ -37,6 +43,8 @@ struct ArraysOfKind {
     /// The first key.
     first: String,
     n: u64,
+    /// The fewest and the most columns and rows, if arrays are brought to one size.
+    sides: [(u32, u32); 2],
 }
 
 /// What must be the same for all arrays of a set.
@@ -59,11 +67,18 @@ pub(crate) struct Common {
     pub(crate) is_jpeg: bool,
     /// Names of the bands of the first TIFF, in the order that all get.
     pub(crate) bands: Vec<String>,
+    /// Their wavelengths in nanometres, where files agree; empty for bands that have none.
+    pub(crate) wavelengths: Vec<String>,
+    /// What else a file says of its array.
+    pub(crate) of_files: Vec<OfFile>,
     /// The value that means there is none, where all have the same.
     pub(crate) nodata: Option<String>,
     /// Whether files differ in that value.
     pub(crate) nodatas: bool,
 }
+
+/// The rows and columns of arrays that are brought to one size; no array has as many.
+const UNSIZED: u64 = u64::MAX;
 
 /// More types and shapes than these are not told apart.
 const MOST_KINDS: usize = 256;
@@ -86,7 +101,16 @@ impl Depths {
 
     /// What the user should know of the locations of the arrays.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
-        self.grids.doubts()
+        let text = "the files give the same bands different wavelengths, so the bundle has none";
+        let differ = self.wavelengths.len() > 1;
+        let differ = differ.then(|| Doubt::new(text.to_owned(), Vec::new()));
+        let sides = self.arrays.iter().map(|of| of.sides).reduce(wider);
+        let sizes = sides.filter(|[least, most]| least != most).map(|[(w, h), (width, height)]| {
+            let text =
+                format!("the arrays have {w} x {h} to {width} x {height} pixels, and get one size");
+            Doubt::new(text, Vec::new())
+        });
+        self.grids.doubts().into_iter().chain(differ).chain(sizes).collect()
     }
 
     /// Records a picture of 8 bits and this shape.
@@ -94,7 +118,8 @@ impl Depths {
         if self.arrays.is_empty() {
             let (dtype, shape, axes) = (Dtype::U8, shape.to_vec(), Some(Axes::yxc()));
             let kind = ArrayKind { dtype, shape, axes };
-            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1 });
+            let sides = <[(u32, u32); 2]>::default();
+            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1, sides });
         }
     }
 
@@ -137,14 +162,16 @@ impl Depths {
         if let (Some(tile), [.., height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());
         }
+        let sides = options.frame.and_then(|_| without_size(options, start, &mut shape));
+        let sides = [sides.unwrap_or_default(); 2];
         let kind = ArrayKind { dtype: start.dtype, shape, axes: start.axes.clone() };
         if let Some(known) = self.arrays.iter_mut().find(|known| known.kind == kind) {
-            known.n += 1;
+            known.add(1, sides);
             if key < known.first.as_str() {
                 key.clone_into(&mut known.first);
             }
         } else if self.arrays.len() < MOST_KINDS {
-            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1 });
+            self.arrays.push(ArraysOfKind { kind, first: key.to_owned(), n: 1, sides });
         }
         self.is_jpeg |= start.is_jpeg;
         let nodata = start.geo.as_ref().and_then(|geo| geo.nodata).map(Nodata::of);
@@ -154,6 +181,14 @@ impl Depths {
         if let Some(geo) = &start.geo {
             self.is_geo |= geo.crs.is_some() || geo.transform.is_some();
             self.grids.add(geo);
+            self.of_files.extend(OfFile::of(geo));
+            if !geo.wavelengths.is_empty() && self.wavelengths.len() < 2 {
+                let text = |n: &Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
+                let mut of: Vec<_> =
+                    geo.bands.iter().cloned().zip(geo.wavelengths.iter().map(text)).collect();
+                of.sort_unstable();
+                self.wavelengths.insert(of);
+            }
             // Independent of the order in which the folder was listed.
             if self.bands.as_ref().is_none_or(|(_, first)| key < first.as_str()) {
                 self.bands = Some((geo.bands.clone(), key.to_owned()));
@@ -170,7 +205,7 @@ impl Depths {
             }
             match arrays.iter_mut().find(|known| known.kind == of.kind) {
                 Some(known) => {
-                    known.n += of.n;
+                    known.add(of.n, of.sides);
                     known.first = std::mem::take(&mut known.first).min(of.first);
                 }
                 None => arrays.push(of),
@@ -180,27 +215,50 @@ impl Depths {
     }
 
     /// Returns the properties that all arrays share, or most of them if the others are left out;
-    /// `axes` are those that the user gave.
+    /// `axes` are those that the user gave, and `frame` says how sizes become one.
     pub(crate) fn arrays(
         mut self,
         axes: Option<&Axes>,
         on_error: OnBadInput,
-    ) -> Result<Common, PlanError> {
+        frame: Option<FrameOptions>,
+    ) -> Result<(Common, Option<Frame>), PlanError> {
         self.arrays.sort_by(|a, b| b.n.cmp(&a.n).then_with(|| a.first.cmp(&b.first)));
         let mut arrays = self.arrays.into_iter();
         let (nodata, nodatas) = common_nodata(&self.nodata);
         let Self { is_geo, is_jpeg, bands, .. } = self;
         let bands = bands.map(|(names, _)| names).unwrap_or_default();
+        let mut wavelengths = Vec::new();
+        if let (Some(of), 1) = (self.wavelengths.first(), self.wavelengths.len()) {
+            let of_band = |name: &String| of.iter().find(|(of, _)| of == name);
+            let text = |name| of_band(name).map(|(_, n)| n.clone()).unwrap_or_default();
+            wavelengths = bands.iter().map(text).collect();
+        }
+        let of_files = self.of_files.into_iter().collect();
+        let common = Common {
+            dtype: Dtype::U8,
+            shape: Vec::new(),
+            axes: None,
+            is_geo,
+            is_jpeg,
+            bands,
+            wavelengths,
+            of_files,
+            nodata,
+            nodatas,
+        };
         // If no array can be read, each gives its own error when it is packed.
-        let Some(ArraysOfKind { kind, first, n }) = arrays.next() else {
-            let (dtype, shape, axes) = (Dtype::U8, Vec::new(), None);
-            return Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata, nodatas });
+        let made = |least, most| {
+            let FrameOptions { fit, size } = frame?;
+            Some(Frame { fit, size: size.unwrap_or(if fit == Fit::Crop { least } else { most }) })
+        };
+        let Some(ArraysOfKind { mut kind, first, n, sides: [least, most] }) = arrays.next() else {
+            return Ok((common, made((0, 0), (0, 0))));
         };
         if let (Some(second), OnBadInput::Fail) = (arrays.next(), on_error) {
             let of = |kind: &ArrayKind| {
                 let ArrayKind { dtype, shape, axes } = kind;
                 let axes = axes.as_ref().map_or_else(String::new, |axes| format!(" {axes}"));
-                (format!("{dtype:?} {shape:?}"), axes)
+                (format!("{dtype} {shape:?}"), axes)
             };
             let ((mut found, axes), (mut other, other_axes)) = (of(&kind), of(&second.kind));
             if found == other {
@@ -217,10 +275,20 @@ impl Depths {
                 format!("{n_others} of another type or shape, such as `{}`: {other}", second.first);
             return Err(PlanError::MixedArrays { most, others, only_size });
         }
+        let frame = made(least, most);
+        if frame.is_some() && !kind.shape.contains(&UNSIZED) {
+            let text = format!(
+                "`{first}` cannot be brought to another size: that takes axes in which rows are followed by columns, such as `yxc` or `cyx`"
+            );
+            return Err(setting(&["fit"], text));
+        }
+        if let Some(Frame { size: (width, height), .. }) = frame {
+            let sides = kind.shape.iter_mut().filter(|n| **n == UNSIZED);
+            sides.zip([height, width]).for_each(|(n, side)| *n = side.into());
+        }
         let ArrayKind { dtype, shape, axes: of_format } = kind;
         let axes = array_axes(&first, (dtype, &shape), of_format, axes)?;
-        let axes = Some(axes);
-        Ok(Common { dtype, shape, axes, is_geo, is_jpeg, bands, nodata, nodatas })
+        Ok((Common { dtype, shape, axes: Some(axes), ..common }, frame))
     }
 
     /// Returns the depth of all images.
@@ -231,6 +299,31 @@ impl Depths {
             (_, None) => Ok(StoredDepth::U8),
         }
     }
+}
+
+/// Marks rows and columns in `shape` as those that the frame says, and returns columns and rows;
+/// `None` if they are not known, or not side by side.
+fn without_size(options: &PlanOptions, start: &Start, shape: &mut [u64]) -> Option<(u32, u32)> {
+    let given = options.axes.get(&FieldName::image()).cloned().flatten();
+    let axes = start.axes.clone().or(given).or_else(|| Axes::of_array(start.dtype, shape))?;
+    let grid = axes.grid(shape).filter(|_| axes.as_str().contains("yx"))?;
+    let size = (u32::try_from(grid.width).ok()?, u32::try_from(grid.height).ok()?);
+    for letter in ['y', 'x'] {
+        *shape.get_mut(axes.place(letter)?)? = UNSIZED;
+    }
+    Some(size)
+}
+
+impl ArraysOfKind {
+    fn add(&mut self, n: u64, sides: [(u32, u32); 2]) {
+        self.n += n;
+        self.sides = wider(self.sides, sides);
+    }
+}
+
+/// The fewest and the most columns and rows of two.
+fn wider([least, most]: [(u32, u32); 2], [a, b]: [(u32, u32); 2]) -> [(u32, u32); 2] {
+    [(least.0.min(a.0), least.1.min(a.1)), (most.0.max(b.0), most.1.max(b.1))]
 }
 
 /// The axes of the array `key`: those that its format gives, or the user, or its shape

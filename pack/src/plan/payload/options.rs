@@ -1,6 +1,7 @@
 //! The options of payloads.
 
 use gular_codec::Fit;
+use serde::{Deserialize, Serialize};
 
 use crate::facts::setting;
 use crate::plan::PlanError;
@@ -56,7 +57,8 @@ impl RawOptions {
 }
 
 /// The type of a sample of a pixel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum StoredDepth {
     /// 0 to 255; the high byte of a 16-bit sample.
     U8,

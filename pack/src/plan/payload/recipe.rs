@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Axes, Band, Dtype, Field, FieldName, MadeValue, Nodata, Payload};
+use gular_bundle::{Axes, Band, Decimal, Dtype, Field, FieldName, MadeValue, Nodata, Payload};
+use gular_codec::tiff::Pages;
 use gular_codec::{Fit, JpegEncoder, Limits, jpeg_backend};
 use serde::Serialize;
 
 use super::depth::Common;
-use super::{Depths, PayloadOptions, RawOptions, StoredDepth};
+use super::{Depths, Frame, OfFile, PayloadOptions, RawOptions, StoredDepth};
 use crate::facts::{BAND, DATE, MOST_BYTES, setting};
-use crate::plan::{Align, BandNames, PlanError, PlanOptions};
-use crate::source::{Inputs, Source, picture_start};
+use crate::plan::{Align, BandNames, PlanError, PlanOptions, TileOptions};
+use crate::source::{Inputs, Source, array_start, picture_start};
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
 const CRS: &str = "image_crs";
@@ -37,6 +38,9 @@ pub(crate) enum PayloadRecipe {
         axes: Option<Axes>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         bands: Vec<String>,
+        /// The wavelengths of the bands in nanometres, empty for those that have none.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        wavelengths: Vec<String>,
         #[serde(skip_serializing_if = "BandNames::are_compared")]
         band_names: BandNames,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,11 +50,17 @@ pub(crate) enum PayloadRecipe {
         nodatas: bool,
         /// Whether the CRS and the transform of each array become fields.
         geo: bool,
+        /// What else the files say of their arrays; the plan lists these fields.
+        #[serde(skip)]
+        of_files: Vec<OfFile>,
         /// The parts of paths that are axes, `band` and `date`: arrays that have several files.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         joined: Vec<&'static str>,
+        /// The size that arrays of other sizes are brought to.
         #[serde(skip_serializing_if = "Option::is_none")]
-        tile: Option<Tile>,
+        frame: Option<Frame>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tile: Option<Box<Tile>>,
         /// `resample`, if masks are brought to the grid of their images.
         #[serde(skip_serializing_if = "Option::is_none")]
         align: Option<&'static str>,
@@ -69,10 +79,8 @@ pub(crate) enum PayloadRecipe {
     Raw {
         width: u32,
         height: u32,
-        #[serde(serialize_with = "fit_name")]
         fit: Fit,
         channels: u8,
-        #[serde(serialize_with = "depth_name")]
         depth: StoredDepth,
         #[serde(skip_serializing_if = "Option::is_none")]
         decoder: Option<&'static str>,
@@ -103,11 +111,13 @@ impl PayloadRecipe {
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays | Inputs::Pixels { .. } => {
                 let given = options.axes.get(&FieldName::image()).and_then(Option::as_ref);
-                let Common { dtype, shape, axes, is_geo: geo, is_jpeg, mut bands, nodata, nodatas } =
-                    depths.arrays(given, options.on_error)?;
+                let (common, frame) = depths.arrays(given, options.on_error, options.frame)?;
+                let Common { dtype, shape, axes, is_geo: geo, .. } = common;
+                let Common { is_jpeg, mut bands, mut wavelengths, .. } = common;
+                let Common { nodata, nodatas, of_files, .. } = common;
                 let band_names = options.band_names;
                 if band_names == BandNames::Ignore {
-                    bands.clear();
+                    (bands, wavelengths) = (Vec::new(), Vec::new());
                 }
                 let bytes =
                     shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
@@ -115,15 +125,13 @@ impl PayloadRecipe {
                     return Err(setting(
                         &["tile"],
                         format!(
-                            "an array of {dtype:?} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"
+                            "an array of {dtype} {shape:?} is larger than {MOST_BYTES} bytes, the most that a value may have; cut scenes into smaller tiles"
                         ),
                     ));
                 }
-                let tile = options.tile.map(|tile| Tile {
-                    size: tile.size,
-                    overlap: tile.overlap,
-                    min_valid: tile.min_valid.to_string(),
-                    block: tile.block,
+                let tile = options.tile.map(|tile| {
+                    let TileOptions { size, overlap, min_valid, block } = tile;
+                    Box::new(Tile { size, overlap, min_valid: min_valid.to_string(), block })
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
                 let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
@@ -136,11 +144,14 @@ impl PayloadRecipe {
                     shape,
                     axes,
                     bands,
+                    wavelengths,
                     band_names,
                     nodata,
                     nodatas,
                     geo,
+                    of_files,
                     joined,
+                    frame,
                     tile,
                     align,
                     decoder,
@@ -190,11 +201,22 @@ impl PayloadRecipe {
                 let name = FieldName::parse("data").unwrap_or(name);
                 Field::bytes(name, media_types.to_vec())
             }
-            Self::Arrays { dtype, ref shape, ref axes, ref bands, ref nodata, .. } => {
-                let band = |name: &String| Band { name: name.clone(), wavelength_nm: None };
+            Self::Arrays {
+                dtype,
+                ref shape,
+                ref axes,
+                ref bands,
+                ref wavelengths,
+                ref nodata,
+                ..
+            } => {
+                let band = |(i, name): (usize, &String)| {
+                    let wavelength_nm = wavelengths.get(i).and_then(|n| Decimal::parse(n));
+                    Band { name: name.clone(), wavelength_nm }
+                };
                 Field {
                     axes: axes.clone(),
-                    bands: bands.iter().map(band).collect(),
+                    bands: bands.iter().enumerate().map(band).collect(),
                     nodata: nodata.as_deref().and_then(Nodata::parse),
                     ..Field::fixed(name, dtype, shape.clone())
                 }
@@ -212,14 +234,24 @@ impl PayloadRecipe {
 
     /// Returns the fields that every array brings along.
     pub(crate) fn of_arrays(&self) -> Vec<Field> {
-        let Self::Arrays { geo, nodatas, ref joined, .. } = *self else { return Vec::new() };
+        let Self::Arrays { geo, nodatas, ref of_files, ref joined, .. } = *self else {
+            return Vec::new();
+        };
         let named = |name, is_there: bool| FieldName::parse(name).filter(|_| is_there);
         let crs = named(CRS, geo).map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
         let transform = named(TRANSFORM, geo).map(|name| Field::fixed(name, Dtype::F64, vec![6]));
         let nodata = named(NODATA, nodatas).map(|name| Field::fixed(name, Dtype::F64, Vec::new()));
         let dates = named(DATES, joined.contains(&DATE));
         let dates = dates.map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
-        crs.into_iter().chain(transform).chain(nodata).chain(dates).collect()
+        let further = of_files.iter().filter_map(|of| of.field(self.n_bands()));
+        crs.into_iter().chain(transform).chain(nodata).chain(further).chain(dates).collect()
+    }
+
+    /// Returns the number of bands of an array.
+    pub(crate) fn n_bands(&self) -> u64 {
+        let Self::Arrays { shape, axes, .. } = self else { return 1 };
+        let at = axes.as_ref().and_then(|axes| axes.place('c'));
+        at.and_then(|at| shape.get(at)).copied().unwrap_or(1)
     }
 
     /// Returns the names of bands that are files of their own; empty if files have all bands.
@@ -240,6 +272,14 @@ impl PayloadRecipe {
         }
     }
 
+    /// Returns the size that arrays are brought to, if they are.
+    pub(crate) fn frame(&self) -> Option<Frame> {
+        match self {
+            Self::Arrays { frame, .. } => *frame,
+            _ => None,
+        }
+    }
+
     /// Returns columns and rows of images that are arrays.
     pub(crate) fn size(&self) -> Option<(u32, u32)> {
         let Self::Arrays { shape, axes: Some(axes), .. } = self else { return None };
@@ -254,8 +294,16 @@ impl PayloadRecipe {
         images: &Source,
         key: &str,
         limits: &Limits,
+        pages: Pages,
     ) -> Option<(u32, u32)> {
-        match self {
+        match *self {
+            Self::Arrays { frame: Some(_), ref shape, axes: Some(ref axes), .. } => {
+                // Only arrays in files of their own have one.
+                let start = array_start(images, key, 0, limits, pages).ok()?;
+                let axes = start.axes.as_ref().unwrap_or(axes);
+                let grid = axes.grid(&start.shape).filter(|_| start.shape.len() == shape.len())?;
+                Some((u32::try_from(grid.width).ok()?, u32::try_from(grid.height).ok()?))
+            }
             Self::Arrays { .. } => self.size(),
             Self::Encoded | Self::Reencoded { max_side: None, .. } => {
                 Some(picture_start(images, key, limits)?.0.upright_size())
@@ -295,7 +343,11 @@ impl PayloadRecipe {
         };
         match *self {
             Self::Encoded | Self::Bytes => {}
-            Self::Arrays { ref tile, align, decoder, .. } => {
+            Self::Arrays { ref frame, ref tile, align, decoder, .. } => {
+                if let Some(Frame { fit, size: (width, height) }) = frame {
+                    text("size", &format!("{width}x{height}"));
+                    text("fit", name_of(*fit));
+                }
                 if let Some(align) = align {
                     text("align", align);
                 }
@@ -338,15 +390,4 @@ fn name_of(fit: Fit) -> &'static str {
         Fit::Pad => "pad",
         Fit::Stretch => "stretch",
     }
-}
-
-fn fit_name<S: serde::Serializer>(fit: &Fit, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(name_of(*fit))
-}
-
-fn depth_name<S: serde::Serializer>(depth: &StoredDepth, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(match depth {
-        StoredDepth::U8 => "u8",
-        StoredDepth::U16 => "u16",
-    })
 }

@@ -5,7 +5,7 @@ use gular_codec::Limits;
 use gular_codec::tiff::{Geo, Pages};
 
 use super::{Stack, StackFile};
-use crate::facts::{Fault, Grid, Remedy, Start, is_jpeg_2000_name};
+use crate::facts::{Fault, Grid, Remedy, Start};
 use crate::plan::Align;
 use crate::source::{Source, array_start};
 
@@ -20,8 +20,6 @@ pub(crate) struct StackOptions<'a> {
     pub(crate) align: Align,
     /// The names of the bands that are files of their own, in order.
     pub(crate) bands: &'a [String],
-    /// Whether samples are cut into tiles.
-    pub(crate) tiled: bool,
 }
 
 /// A file with what its header says.
@@ -44,7 +42,7 @@ pub(crate) fn start(
     stack: &Stack,
     options: &StackOptions<'_>,
 ) -> Result<Start, Fault> {
-    let StackOptions { limits, pages, align, bands, tiled } = *options;
+    let StackOptions { limits, pages, align, bands } = *options;
     let mut opened = Vec::with_capacity(stack.parts.len());
     for (i, part) in stack.parts.iter().enumerate() {
         let start = array_start(source, &part.path, part.bytes, &limits, pages)
@@ -53,11 +51,6 @@ pub(crate) fn start(
             let reason = "it is not a raster, and only TIFF and JPEG 2000 files are joined";
             return Err(of_part(part, Fault::new(reason.to_owned(), None)));
         };
-        if tiled && is_jpeg_2000_name(&part.path) {
-            let reason = "it is not a TIFF, and only TIFF can be cut into tiles".to_owned();
-            let hint = "convert it with `gdal_translate IN.jp2 OUT.tif`";
-            return Err(of_part(part, Fault::new(reason, Some(hint))));
-        }
         if !bands.is_empty() && n != 1 {
             let reason = format!("it has {n} bands, but its path names one");
             return Err(of_part(part, Fault::new(reason, None)));
@@ -75,7 +68,7 @@ pub(crate) fn start(
         return Err(Fault::new("it has no files".to_owned(), None));
     };
     for other in &opened {
-        check_type(other, finest)?;
+        check_type(other, finest, !bands.is_empty())?;
         check_grid(other, finest, align)?;
     }
     let n_bands = match bands.len() {
@@ -90,11 +83,22 @@ pub(crate) fn start(
     }
     let of_file = finest.geo.bands.clone();
     let names = if bands.is_empty() { of_file } else { bands.to_vec() };
+    // Only whether there are any is known here.
+    let scaled = opened.iter().find(|of| !of.geo.scales.is_empty());
+    let scales = scaled.map(|of| of.geo.scales.clone()).unwrap_or_default();
+    let mut wavelengths = finest.geo.wavelengths.clone();
+    if !bands.is_empty() {
+        let of_file = |of: &Opened| of.geo.wavelengths.first().copied().flatten();
+        wavelengths = opened.iter().take(bands.len()).map(of_file).collect();
+    }
+    if wavelengths.iter().all(Option::is_none) {
+        wavelengths.clear();
+    }
     Ok(Start {
         dtype: finest.start.dtype,
         shape,
         axes: Some(axes),
-        geo: Some(Geo { bands: names, ..finest.geo.clone() }),
+        geo: Some(Geo { bands: names, wavelengths, scales, ..finest.geo.clone() }),
         is_jpeg: opened.iter().any(|of| of.start.is_jpeg),
     })
 }
@@ -105,7 +109,7 @@ fn of_part(part: &StackFile, fault: Fault) -> Fault {
     Fault { reason: format!("of its file `{}`: {reason}", part.path), hint, remedy }
 }
 
-fn check_type(other: &Opened, first: &Opened) -> Result<(), Fault> {
+fn check_type(other: &Opened, first: &Opened, by_path: bool) -> Result<(), Fault> {
     let fail = |other_has: String, first_has: String| {
         let (other, first) = (&other.name, &first.name);
         let reason = format!("its {other} has {other_has}, and its {first} has {first_has}");
@@ -116,7 +120,9 @@ fn check_type(other: &Opened, first: &Opened) -> Result<(), Fault> {
         let (a, b) = (other.start.dtype, first.start.dtype);
         return fail(format!("numbers of type {a:?}"), format!("numbers of type {b:?}"));
     }
-    if other.start.shape.get(2) != first.start.shape.get(2) || other.geo.bands != first.geo.bands {
+    // Bands that are files of their own may each have a name, which the path says, too.
+    let other_names = !by_path && other.geo.bands != first.geo.bands;
+    if other.start.shape.get(2) != first.start.shape.get(2) || other_names {
         return fail("other bands".to_owned(), "other ones".to_owned());
     }
     let nodata = |of: &Opened| of.geo.nodata.map(Nodata::of);

@@ -55,7 +55,7 @@ impl DatasetRows {
         let Numbering { classes, numbers } = Numbering::new(words, given, true, name, &shown)?;
         for label in labels.values_mut().flatten().filter(|label| **label >= 0) {
             let number = numbers.get(&label.to_string());
-            *label = match number.map(|number| i32::try_from(*number)) {
+            *label = match number.map(i32::try_from) {
                 Some(Ok(number)) => number,
                 None if classes.is_empty() => *label,
                 _ => {

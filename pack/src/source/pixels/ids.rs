@@ -103,7 +103,7 @@ impl KnownWords {
                     continue;
                 };
                 let number = match numbers.get(word) {
-                    Some(number) => i32::try_from(*number).ok(),
+                    Some(number) => i32::try_from(number).ok(),
                     None if classes.is_empty() => word.parse().ok(),
                     None => None,
                 };

@@ -7,7 +7,7 @@ use anyhow::Result;
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::torch::{AxisOrder, Feed, FeedOptions, Numbers, Place};
 use gular_runtime::{
-    Bundle, Digest, Draw, Env, Fold, Loader, LoaderOptions, Normalise, OnBadSample,
+    Bundle, Digest, Draw, Env, Fold, LoaderOptions, LoaderPlan, Normalise, OnBadSample,
     OrientationPolicy, Ranks, Select, Split, StopFlag, Transform, available_cores,
 };
 
@@ -92,6 +92,6 @@ impl Feeds<'_> {
             },
             _ => FeedOptions::default(),
         };
-        Ok(Feed::new(Loader::new(Arc::clone(bundle), options)?, place, feed)?)
+        Ok(Feed::new(LoaderPlan::new(Arc::clone(bundle), options)?, place, feed)?)
     }
 }

@@ -48,7 +48,14 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     let env = Env::process();
     let ranks = Ranks::discover(args.place.rank.zip(args.place.world_size), &env)?;
     let first = ranks.rank == 0;
-    let deadline = deadline(args, &env, first);
+    let mut deadline = deadline(args, &env, first);
+    // Each rank has its own clock: one of several would wait while the others give it up.
+    if ranks.world_size == 1 && deadline.is_too_near() {
+        wait_for_end(&mut deadline, stop, first);
+        if stop.requested() {
+            return Ok(End::Stopped);
+        }
+    }
     // Before anything else asks libtorch for a GPU.
     let place = args.place.device.open(&ranks)?;
     torch::set_threads(args.place.torch_threads.get());
@@ -193,11 +200,26 @@ fn deadline(args: &TrainArgs, env: &Env, first: bool) -> Deadline {
         say!(
             "the job ends in {in_time} ({end}); stopping {before} before that, plus the time of two checkpoints"
         );
-        if left <= margin {
+        if left <= margin && !end.restarts {
             say!("warning: that leaves time for one step only");
         }
     }
     deadline
+}
+
+/// Waits for the end of the job: the checkpoint is safe, and a run that stops now would be started
+/// again at once.
+fn wait_for_end(deadline: &mut Deadline, stop: &StopFlag, first: bool) {
+    if first {
+        say!("too little time to train and save: waiting for the end of the job");
+    }
+    deadline.wait_for_end(stop);
+    if first {
+        match stop.requested() {
+            true => say!("stopped before the first step"),
+            false => say!("warning: the job was not ended at that time; training without an end"),
+        }
+    }
 }
 
 /// Ends the process a minute after the ranks have failed, if it is still there: a call into a

@@ -16,8 +16,9 @@ use super::chance::Chance;
 use super::faults::Faults;
 use super::federation::Faulty;
 
-/// A command that neither succeeds after so many runs nor is killed does not work.
-const MAX_RUNS: u32 = 8;
+/// A command that neither succeeds after so many runs nor is killed does not work. The same request
+/// meets no more than six faults, each of which may end a run.
+const MAX_RUNS: u32 = 16;
 /// A command is killed so often at most.
 const MAX_KILLS: u32 = 4;
 /// The share of runs that are killed, in percent.
@@ -41,6 +42,8 @@ pub(super) struct Tally {
     pub(super) kills: AtomicU32,
     /// Runs that ended with 75.
     pub(super) later: AtomicU32,
+    /// Runs that refused an object about which the origin had lied.
+    pub(super) refused: AtomicU32,
     /// What must not happen, one line each.
     faults: Mutex<Vec<String>>,
 }
@@ -93,6 +96,7 @@ impl Client<'_> {
             let id = format!("{name}-{}-{number}", self.number);
             let kill_at = self.kill_at(&id).filter(|_| kills < MAX_KILLS);
             let log = self.at.logs.join(&id);
+            let lies = self.at.faults.lies();
             let end = self.run_once(&log, args, kill_at)?;
             self.at.tally.runs.fetch_add(1, Relaxed);
             match end {
@@ -109,8 +113,15 @@ impl Client<'_> {
                 End::Hung => self.fault(&id, "it did not end", args),
                 End::Other(status) => {
                     let said = fs::read_to_string(err_of(&log)).unwrap_or_default();
+                    let is_refusal = matches!(status.code(), Some(1 | 2));
                     let said = said.lines().find(|line| line.starts_with("error: "));
                     let said = said.unwrap_or("it printed no error");
+                    if is_refusal && self.at.faults.is_about_a_lie(lies, said) {
+                        self.at.tally.refused.fetch_add(1, Relaxed);
+                        sleep(LATER);
+                        runs += 1;
+                        continue;
+                    }
                     self.fault(&id, &format!("{status}: {said}"), args);
                 }
             }

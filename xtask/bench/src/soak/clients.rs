@@ -26,11 +26,18 @@ pub(super) struct Clients<'a> {
 struct Job {
     name: &'static str,
     args: Vec<OsString>,
+    /// What it makes, which is compared whenever it says that all is done.
+    made: Option<Copy>,
 }
 
 impl Job {
     fn new(name: &'static str, args: &[&OsString]) -> Self {
-        Self { name, args: args.iter().map(|arg| (*arg).clone()).collect() }
+        Self { name, args: args.iter().map(|arg| (*arg).clone()).collect(), made: None }
+    }
+
+    fn makes(self, copy: impl Into<PathBuf>, original: &Path) -> Self {
+        let (copy, original) = (copy.into(), original.to_owned());
+        Self { made: Some(Copy { copy, original }), ..self }
     }
 }
 
@@ -78,7 +85,13 @@ impl Clients<'_> {
         let client = self.client(number);
         fs::create_dir_all(client.temps())?;
         for job in jobs {
-            client.run(&format!("{pass}{}", job.name), &job.args)?;
+            let name = format!("{pass}{}", job.name);
+            let done = client.run(&name, &job.args)?;
+            if let (Some(_), Some(made)) = (done, &job.made) {
+                for wrong in sound::differences(&made.copy, &made.original)? {
+                    self.at.tally.fault(format!("{name}-{number} ended with 0, and {wrong}"));
+                }
+            }
         }
         Ok(())
     }
@@ -122,13 +135,14 @@ impl Clients<'_> {
         let large = with(self.url(from, "large.bin"), &self.inputs[from].large)?;
         let to = |name| self.copy(number, name).into_os_string();
         let shared = self.work.join("shared").into_os_string();
+        let input = &self.inputs[from];
+        let folder = [&verb, &recursive, &self.url(from, "folder"), &to("folder")];
         Ok(vec![
-            Job::new("fetch-shared", &[&verb, &bundle(0)?, &shared]),
-            Job::new(
-                "fetch-folder",
-                &[&verb, &recursive, &self.url(from, "folder"), &to("folder")],
-            ),
-            Job::new("fetch-bundle", &[&verb, &bundle(from)?, &to("bundle")]),
+            Job::new("fetch-shared", &[&verb, &bundle(0)?, &shared])
+                .makes(&shared, &self.inputs[0].bundle),
+            Job::new("fetch-folder", &folder).makes(to("folder"), &input.folder),
+            Job::new("fetch-bundle", &[&verb, &bundle(from)?, &to("bundle")])
+                .makes(to("bundle"), &input.bundle),
             Job::new("fetch-large", &[&verb, &large, &to("large")]),
         ])
     }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gular_pelican::percent_decode;
+
 use super::chance::{Chance, Roll};
 use super::wire::Head;
 
@@ -56,8 +58,8 @@ impl Fault {
     }
 }
 
-/// The server whose word about the bytes of its objects is final: a client could not know that it
-/// lies, so it does not.
+/// The server whose word is the last one. If it lies, a client may refuse an object, by name. Its
+/// checksums are true: a client could not know of bytes that agree with a false one.
 pub(super) const ORIGIN: &str = "origin";
 
 /// A fault, its name in the record, and the methods that may meet it.
@@ -99,10 +101,14 @@ const AWAY_PERIOD_MS: u64 = 8_000;
 #[derive(Debug)]
 pub(super) struct Faults {
     chance: Chance,
+    /// The beginning of the names of all objects.
+    namespace: &'static str,
     begun: Instant,
     /// How often each request was made.
     trials: Mutex<HashMap<String, u32>>,
     dealt: Mutex<BTreeMap<&'static str, u64>>,
+    /// The objects about which the origin lied, in order, by their paths below the namespace.
+    lies: Mutex<Vec<String>>,
     requests: AtomicU64,
     is_calm: AtomicBool,
 }
@@ -111,12 +117,14 @@ pub(super) struct Faults {
 pub(super) type Dealt = Option<(Fault, Roll)>;
 
 impl Faults {
-    pub(super) fn new(chance: Chance) -> Self {
+    pub(super) fn new(chance: Chance, namespace: &'static str) -> Self {
         Self {
             chance,
+            namespace,
             begun: Instant::now(),
             trials: Mutex::default(),
             dealt: Mutex::default(),
+            lies: Mutex::default(),
             requests: AtomicU64::new(0),
             is_calm: AtomicBool::new(false),
         }
@@ -154,18 +162,32 @@ impl Faults {
             return None;
         }
         let method = request.method();
-        let reads_at_origin = server == ORIGIN && matches!(method, "GET" | "HEAD");
-        let about_range = has_range && !reads_at_origin && roll.percent(50);
+        let about_range = has_range && roll.percent(50);
         let rows = FAULTS.iter().filter(|(fault, _, methods)| {
-            methods.contains(&method)
-                && !(reads_at_origin && fault.lies())
-                && fault.needs_range() == about_range
+            methods.contains(&method) && fault.needs_range() == about_range
         });
         let rows: Vec<&Row> = rows.collect();
         let idx = usize::try_from(roll.below(rows.len() as u64)).unwrap_or(0);
         let (fault, name, _) = rows.get(idx)?;
         self.count(name);
+        let object = object_in(request.path(), self.namespace);
+        if let Some(object) = object.filter(|_| server == ORIGIN && fault.lies()) {
+            self.count("lies of the origin");
+            self.lies.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+        }
         Some((*fault, roll))
+    }
+
+    /// How often the origin lied.
+    pub(super) fn lies(&self) -> usize {
+        self.lies.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether the error that a run printed names an object about which the origin lied, after its
+    /// first `known` lies.
+    pub(super) fn is_about_a_lie(&self, known: usize, error: &str) -> bool {
+        let lies = self.lies.lock().unwrap_or_else(PoisonError::into_inner);
+        lies.iter().skip(known).any(|object| names(error, object))
     }
 
     /// Whether `server` takes no connections at this moment.
@@ -174,6 +196,11 @@ impl Faults {
             return false;
         }
         self.is_within(&format!("away {server}"), 60, self.begun.elapsed())
+    }
+
+    /// Whether a server that can be killed should be started again about now.
+    pub(super) fn is_restarted(&self) -> bool {
+        !self.is_calm() && self.is_within("restart", 80, self.begun.elapsed())
     }
 
     /// What the director answers at this moment in place of the truth, if anything.
@@ -212,6 +239,28 @@ impl Faults {
     }
 }
 
+/// The path of a request below the namespace.
+fn object_in(path: &str, namespace: &str) -> Option<String> {
+    let path = percent_decode(path)?;
+    let below = path.strip_prefix(namespace)?.trim_matches('/');
+    (!below.is_empty()).then(|| below.to_owned())
+}
+
+/// Whether `error` has the whole path of `object`, in a URL or as text. A list that is wrong is about
+/// its collection and what is directly in it: names of collections have no extension here.
+fn names(error: &str, object: &str) -> bool {
+    let is_list = !object.rsplit('/').next().unwrap_or_default().contains('.');
+    let ends = |rest: &str| match rest.strip_prefix('/').filter(|_| is_list) {
+        Some(within) => !within.split('`').next().unwrap_or_default().contains('/'),
+        None => !rest.starts_with(|c: char| c.is_alphanumeric() || "./~_-".contains(c)),
+    };
+    let path = format!("/{object}");
+    let has = |text: &str| {
+        text.match_indices(&path).any(|(at, _)| text.get(at + path.len()..).is_some_and(ends))
+    };
+    has(error) || percent_decode(error).is_some_and(|text| has(&text))
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -226,7 +275,7 @@ mod tests {
 
     /// Asks for 100 objects ten times each.
     fn dealt(seed: u64) -> Vec<Option<Fault>> {
-        let faults = Faults::new(Chance::new(seed));
+        let faults = Faults::new(Chance::new(seed), "/gular");
         let all = (0..1000).map(|i| {
             let request = Head::new(format!("GET /{} HTTP/1.1", i % 100));
             faults.deal("cache", &request).map(|(fault, _)| fault)
@@ -245,14 +294,39 @@ mod tests {
 
     #[test]
     fn a_request_meets_only_faults_of_its_method() {
-        let faults = Faults::new(Chance::new(5));
+        let faults = Faults::new(Chance::new(5), "/gular");
         let met =
             (0..2000).filter_map(|i| faults.deal("o", &Head::new(format!("PUT /{i} HTTP/1.1"))));
         let met: Vec<Fault> = met.map(|(fault, _)| fault).collect();
         assert!(met.contains(&Fault::Lost) && met.contains(&Fault::Denied), "{met:?}");
         assert!(!met.contains(&Fault::OldBytes) && !met.contains(&Fault::Redirect), "{met:?}");
-        let read = |i| faults.deal(ORIGIN, &Head::new(format!("GET /read/{i} HTTP/1.1")));
-        assert!((0..2000).filter_map(read).all(|(fault, _)| !fault.lies()));
+        assert_eq!(faults.lies(), 0);
+        let lies = |first: &str| {
+            let first = |i| first.replace('#', &format!("{i}"));
+            let request = |i| faults.deal(ORIGIN, &Head::new(format!("{} HTTP/1.1", first(i))));
+            (0..2000).filter_map(request).filter(|(fault, _)| fault.lies()).count()
+        };
+        let n = lies("GET /gular/1/folder/#%20.bin");
+        assert_eq!(faults.lies(), n);
+        assert!(n > 20, "{n}");
+        let lied: Vec<String> = faults.lies.lock().unwrap().clone();
+        assert!(lied[0].starts_with("1/folder/") && lied[0].ends_with(" .bin"), "{lied:?}");
+        let url = format!("error: `pelican://h:1/gular/{}`: 404", lied[0].replace(' ', "%20"));
+        assert!(faults.is_about_a_lie(0, &url) && !faults.is_about_a_lie(n, &url));
+        for (error, object, expected) in [
+            ("error: `h/gular/1/a/3/00003.bin` is 5 bytes", "1/a/3/00003.bin", true),
+            ("error: `h/gular/1/a/3/%2520%20and%20%C3%BC%208.bin`", "1/a/3/%20 and ü 8.bin", true),
+            ("error: `h/gular/1/a/3/00003.bin~1`", "1/a/3/00003.bin", false),
+            ("error: `h/gular/1/a/3/00003.bin`", "1/a/3/0000.bin", false),
+            ("error: `h/gular/11/a/3/00003.bin`", "1/a/3/00003.bin", false),
+            ("error: `h/gular/1/a/3/`: 500", "1/a/3/00003.bin", false),
+            ("error: `h/gular/1/a/3`: 500", "1/a/3", true),
+            ("error: `h/gular/1/a/3/00003.bin`", "1/a/3", true),
+            ("error: `h/gular/1/a/3/00003.bin`", "1/a", false),
+            ("error: 3 of `h/gular/1/a/33`", "1/a/3", false),
+        ] {
+            assert_eq!(names(error, object), expected, "{error}");
+        }
         faults.calm();
         assert!((0..200).all(|i| faults.deal("o", &Head::new(format!("GET /x{i} H"))).is_none()));
     }

@@ -5,7 +5,7 @@
 //!  client ─▶ director (forgets its servers now and then)
 //!         ─▶ cache 1 ┐
 //!         ─▶ cache 2 ┴ faulty ─▶ cache  ┐
-//!         ─▶ origin  ─ faulty ─▶ origin ┴ of `gular federation serve`
+//!         ─▶ origin  ─ faulty ─▶ origin ┴ honest
 //! ```
 
 use std::fs;
@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use gular_federation::{Caches, Federation, Options, Origin, TokenRequest, Trouble, mint};
+use anyhow::Result;
+use gular_federation::{Caches, Federation, Options, Origin, Trouble};
 
 use super::faults::{Faults, ORIGIN};
+use super::honest::{Behind, Honest};
 use super::proxy::{Listener, Proxy};
 use super::wire::Upstream;
 
@@ -26,7 +27,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// The servers, which run until the process ends.
 pub(super) struct Faulty {
-    /// The namespace: `pelican://localhost:PORT/gular`.
+    /// The namespace: `pelican://localhost:PORT/gular`, for example.
     pub(super) url: String,
     /// The certificates that clients must trust.
     pub(super) ca_file: PathBuf,
@@ -35,51 +36,42 @@ pub(super) struct Faulty {
     pub(super) token_file: PathBuf,
     /// Where the honest origin stores the objects of the namespace.
     pub(super) stored: PathBuf,
-    _honest: Federation,
+    _honest: Honest,
 }
 
 impl Faulty {
     /// Starts all servers, with their files below `dir`.
-    pub(super) fn start(dir: &Path, faults: &Arc<Faults>) -> Result<Self> {
-        let (own, front) = (dir.join("honest"), dir.join("director"));
-        let honest = Federation::start(&Options::new(&own))?;
-        let cache = honest.cache_url().context("a federation without a cache")?;
+    pub(super) fn start(behind: Behind, dir: &Path, faults: &Arc<Faults>) -> Result<Self> {
+        let honest = Honest::start(behind, &dir.join("honest"), faults)?;
         let servers =
-            [("cache 1", cache.clone()), ("cache 2", cache), (ORIGIN, honest.origin_url())];
+            [("cache 1", &honest.cache), ("cache 2", &honest.cache), (ORIGIN, &honest.origin)];
         let listeners = [Listener::bind()?, Listener::bind()?, Listener::bind()?];
         let urls: Vec<String> = listeners.iter().map(Listener::url).collect();
         for ((name, upstream), listener) in servers.into_iter().zip(listeners) {
             let others = urls.iter().filter(|url| **url != listener.url()).cloned().collect();
-            let upstream = Upstream::new(&upstream, honest.ca_file())?;
-            Proxy { name, upstream, others, faults: Arc::clone(faults) }.serve(listener);
+            let upstream = Upstream::new(upstream, &honest.ca_file)?;
+            let (faults, uploads) = (Arc::clone(faults), Arc::clone(&honest.uploads));
+            Proxy { name, upstream, others, faults, uploads }.serve(listener);
         }
         let [first, second, origin] = &urls[..] else { unreachable!("three servers") };
-        let issuer = honest.url().replacen("pelican", "https", 1);
         let director = Federation::start(&Options {
             origin: Origin::External(origin.clone()),
             caches: Caches::External(vec![first.clone(), second.clone()]),
-            issuer: Some(issuer.trim_end_matches("/gular").to_owned()),
+            issuer: Some(honest.issuer.clone()),
+            namespace: honest.namespace.to_owned(),
             require_token: true,
-            ..Options::new(&front)
+            ..Options::new(dir.join("director"))
         })?;
-        let all = "/".to_owned();
-        let request = TokenRequest {
-            read: vec![all.clone()],
-            create: vec![all],
-            lifetime: gular_federation::MAX_LIFETIME,
-            ..TokenRequest::default()
-        };
-        let token = mint(&own, &request)?.secret().to_owned();
         let token_file = dir.join("token");
-        fs::write(&token_file, &token)?;
+        fs::write(&token_file, &honest.token)?;
         let (url, ca_file) = (director.url(), director.ca_file().to_owned());
         trouble(director, Arc::clone(faults));
         Ok(Self {
             url,
             ca_file,
-            token,
+            token: honest.token.clone(),
             token_file,
-            stored: own.join("origin/gular"),
+            stored: honest.stored.clone(),
             _honest: honest,
         })
     }

@@ -6,6 +6,7 @@
 //! wire        HTTP and TLS
 //! faults      which request meets which fault
 //! proxy       a server that does so
+//! honest      the servers behind it
 //! federation  the servers together
 //! inputs      what is published
 //! client      runs of `gular`, killed and started again
@@ -23,6 +24,7 @@ mod client;
 mod clients;
 mod faults;
 mod federation;
+mod honest;
 mod inputs;
 mod proxy;
 mod settings;

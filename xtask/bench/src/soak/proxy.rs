@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub(super) struct Proxy {
     /// The URLs of the other servers that have its objects.
     pub(super) others: Vec<String>,
     pub(super) faults: Arc<Faults>,
+    /// Is held for reading while an upload is passed on.
+    pub(super) uploads: Arc<RwLock<()>>,
 }
 
 impl Proxy {
@@ -133,6 +135,9 @@ impl Proxy {
         }
         let sent = body(client, len)?;
         let asked = asked_for(request, fault);
+        let is_upload = request.method() == "PUT";
+        let _upload =
+            is_upload.then(|| self.uploads.read().unwrap_or_else(PoisonError::into_inner));
         let mut answer = ask(&self.upstream, upstream, &asked, &sent)?;
         match (fault, &mut roll) {
             (Some(Fault::Lost), _) => Ok(false),

@@ -15,6 +15,7 @@ use super::client::{Surroundings, Tally};
 use super::clients::{CLIENTS, Clients};
 use super::faults::Faults;
 use super::federation::Faulty;
+use super::honest::Behind;
 use super::inputs::Input;
 use crate::machine;
 
@@ -30,6 +31,9 @@ pub(crate) struct Settings {
     /// After this time nothing fails and nobody is killed, so that the rest is soon done
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub(crate) seconds: u64,
+    /// The servers that store the objects
+    #[arg(long, value_enum, default_value_t = Behind::Embedded)]
+    pub(crate) behind: Behind,
     /// The program [default: it is built first]
     #[arg(long, value_name = "FILE")]
     pub(crate) gular: Option<PathBuf>,
@@ -42,8 +46,8 @@ pub(crate) fn run(gular: &Path, settings: &Settings, work: &Path) -> Result<()> 
     fs::create_dir_all(work)?;
     let chance = Chance::new(settings.seed);
     let inputs = inputs(gular, chance, settings.objects, work)?;
-    let faults = Arc::new(Faults::new(chance));
-    let servers = Faulty::start(&work.join("servers"), &faults)?;
+    let faults = Arc::new(Faults::new(chance, settings.behind.namespace()));
+    let servers = Faulty::start(settings.behind, &work.join("servers"), &faults)?;
     let logs = work.join("logs");
     fs::create_dir_all(&logs)?;
     let tally = Tally::default();
@@ -69,9 +73,10 @@ pub(crate) fn run(gular: &Path, settings: &Settings, work: &Path) -> Result<()> 
         return Ok(());
     }
     bail!(
-        "{} faults; what was made is in `{}`; run this again with `cargo xtask bench soak --seed {} --objects {} --seconds {}`:\n  {}",
+        "{} faults; what was made is in `{}`; run this again with `cargo xtask bench soak --behind {} --seed {} --objects {} --seconds {}`:\n  {}",
         wrong.len(),
         work.display(),
+        settings.behind.name(),
         settings.seed,
         settings.objects,
         settings.seconds,
@@ -100,8 +105,9 @@ fn calm_after(faults: &Arc<Faults>, time: Duration) {
 fn report(settings: &Settings, inputs: &[Input], faults: &Faults, tally: &Tally, seconds: f64) {
     let objects: usize = inputs.iter().map(|input| input.objects).sum();
     let (runs, kills) = (tally.runs.load(Relaxed), tally.kills.load(Relaxed));
-    let later = tally.later.load(Relaxed);
+    let (later, refused) = (tally.later.load(Relaxed), tally.refused.load(Relaxed));
     let counts = faults.counts();
+    eprintln!("{:<32}{:>8}", "servers", settings.behind.name());
     eprintln!("{:<32}{:>8}", "seed", settings.seed);
     eprintln!("{:<32}{objects:>8}", "objects");
     eprintln!("{:<32}{:>8}", "requests", faults.requests());
@@ -111,13 +117,14 @@ fn report(settings: &Settings, inputs: &[Input], faults: &Faults, tally: &Tally,
     eprintln!("{:<32}{runs:>8}", "runs of gular");
     eprintln!("  {:<30}{kills:>8}", "killed");
     eprintln!("  {:<30}{later:>8}", "try again (75)");
+    eprintln!("  {:<30}{refused:>8}", "refused a lie of the origin");
     eprintln!("{:<32}{seconds:>8.0}", "seconds");
     let dealt: serde_json::Map<String, Value> =
         counts.iter().map(|(name, n)| ((*name).to_owned(), (*n).into())).collect();
     let record = json!({
-        "bench": "soak", "machine": machine(), "seed": settings.seed, "objects": objects,
+        "bench": "soak", "machine": machine(), "behind": settings.behind.name(), "seed": settings.seed, "objects": objects,
         "requests": faults.requests(), "dealt": dealt, "runs": runs, "kills": kills,
-        "later": later, "wrong": tally.faults().len(), "seconds": seconds,
+        "later": later, "refused": refused, "wrong": tally.faults().len(), "seconds": seconds,
     });
     println!("{record}");
 }

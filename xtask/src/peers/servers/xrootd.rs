@@ -68,6 +68,16 @@ impl XRootD {
         mode: Mode<'_>,
         lines: &[&str],
     ) -> Result<Started> {
+        let extra = lines.iter().flat_map(|line| ["--extra", line]);
+        Self::start_script(scripts, dir, mode, &extra.collect::<Vec<_>>())
+    }
+
+    /// Starts a server again, at its port and with its files.
+    pub fn start_at(scripts: &Path, dir: &Path, mode: Mode<'_>, port: u16) -> Result<Started> {
+        Self::start_script(scripts, dir, mode, &["--port", &port.to_string()])
+    }
+
+    fn start_script(scripts: &Path, dir: &Path, mode: Mode<'_>, more: &[&str]) -> Result<Started> {
         let script = scripts.join("start.sh");
         let mut start = command(&script);
         match mode {
@@ -81,10 +91,7 @@ impl XRootD {
                 start.arg("cache").arg(dir).args(["--origin", host])
             }
         };
-        for line in lines {
-            start.args(["--extra", line]);
-        }
-        start.args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
+        start.args(more).args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
         let process = start.spawn().with_context(|| process::cannot_start(&start))?;
         // From here on the process is killed whatever happens.
         let mut this = Self { process, url: String::new(), ca: None, log: dir.join("xrootd.log") };

@@ -16,7 +16,7 @@ mod squashfs;
 mod tar;
 mod unique;
 
-pub use parquet::{Cells, ParquetTable};
+pub use parquet::{Cells, FloatLists, ParquetTable};
 
 use crate::envelope::{Layout, Out, ShardSpec, Survey, native_envelope};
 use crate::{Envelope, Error, ReadAt};

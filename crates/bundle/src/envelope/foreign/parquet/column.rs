@@ -1,7 +1,7 @@
 //! Reads the values of one column in all row groups.
 
 use crate::envelope::Run;
-use crate::envelope::foreign::parquet::footer::Chunk;
+use crate::envelope::foreign::parquet::footer::{Chunk, SNAPPY};
 use crate::envelope::foreign::parquet::hybrid;
 use crate::envelope::foreign::parquet::pages::{Page, PageKind, Pages};
 use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
@@ -11,7 +11,6 @@ const PLAIN: i64 = 0;
 /// The dictionary encoding, which has an older and a newer number.
 const DICTIONARY: [i64; 2] = [2, 8];
 const RLE: i64 = 3;
-const SNAPPY: i64 = 1;
 /// Snappy never unpacks to more than this many times the size of its input.
 const SNAPPY_RATIO: u64 = 32;
 /// Lists of a row group may have this many elements for each of its rows, and this many more: equal
@@ -69,6 +68,9 @@ struct Level {
     definition: u32,
 }
 
+/// Lists in a list, with nothing for elements without a value.
+pub(super) type Nested<T> = Vec<Option<Vec<Option<T>>>>;
+
 /// A callback of `walk` for each value, whose bytes are this run of the source.
 type Take<'t, T> = &'t mut dyn FnMut(&ReadAt, Run) -> Result<T, Fault>;
 
@@ -93,7 +95,7 @@ impl Column<'_> {
         take: &mut dyn FnMut(&[u8]) -> Result<T, Fault>,
     ) -> Result<Vec<Option<Vec<Option<T>>>>, Fault> {
         let mut rows: Vec<Option<Vec<Option<T>>>> = Vec::new();
-        let of_element = self.leaf.list_def;
+        let of_element = self.leaf.list_defs.first().copied().unwrap_or(0);
         self.entries(true, &mut |source, run| take(&read(source, run)?), &mut |level, value| {
             if level.repetition == 0 {
                 // One level below that of an element is a list without elements.
@@ -102,6 +104,35 @@ impl Column<'_> {
             if level.definition >= of_element {
                 let list = rows.last_mut().and_then(Option::as_mut);
                 list.ok_or_else(|| damaged("a list goes on that has not begun"))?.push(value);
+            }
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Calls `take` with the bytes of each value of lists in lists, and collects the results likewise.
+    pub(super) fn nested<T>(
+        &self,
+        take: &mut dyn FnMut(&[u8]) -> Result<T, Fault>,
+    ) -> Result<Vec<Option<Nested<T>>>, Fault> {
+        let mut rows: Vec<Option<Nested<T>>> = Vec::new();
+        let [outer, inner] = self.leaf.list_defs.as_slice() else {
+            return Err(damaged("it has no lists in lists"));
+        };
+        self.entries(true, &mut |source, run| take(&read(source, run)?), &mut |level, value| {
+            let begun = || damaged("a list goes on that has not begun");
+            if level.repetition == 0 {
+                rows.push((level.definition.saturating_add(1) >= *outer).then(Vec::new));
+            }
+            if level.definition < *outer {
+                return Ok(());
+            }
+            let row = rows.last_mut().and_then(Option::as_mut).ok_or_else(begun)?;
+            if level.repetition < 2 {
+                row.push((level.definition.saturating_add(1) >= *inner).then(Vec::new));
+            }
+            if level.definition >= *inner {
+                row.last_mut().and_then(Option::as_mut).ok_or_else(begun)?.push(value);
             }
             Ok(())
         })?;
@@ -245,7 +276,8 @@ impl Column<'_> {
             decoded.ok_or_else(|| damaged("the levels of a page are cut"))
         };
         let [repetitions, definitions] = levels;
-        let repetitions = decode(repetitions, u32::from(self.leaf.is_list()))?;
+        let most = u32::try_from(self.leaf.list_defs.len()).unwrap_or(u32::MAX);
+        let repetitions = decode(repetitions, most)?;
         let definitions = decode(definitions, self.leaf.max_def)?;
         let levels = repetitions.into_iter().zip(definitions);
         Ok(levels.map(|(repetition, definition)| Level { repetition, definition }).collect())

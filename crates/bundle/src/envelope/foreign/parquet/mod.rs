@@ -25,7 +25,7 @@ mod thrift;
 mod write;
 
 pub(crate) use survey::survey;
-pub use table::{Cells, ParquetTable};
+pub use table::{Cells, FloatLists, ParquetTable};
 pub(crate) use write::Writer;
 
 /// The metadata that lists the fields of a file which Gular wrote.

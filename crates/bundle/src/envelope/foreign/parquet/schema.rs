@@ -14,20 +14,21 @@ const MAX_NAMES: usize = 16 << 20;
 /// A column that holds values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Leaf {
-    /// The names of the groups around the column and its own, joined by dots; for a list, the
-    /// list's name.
+    /// The names of the groups around the column and its own, joined by dots, without those of the
+    /// elements of lists.
     pub(super) name: String,
     pub(super) kind: ColumnKind,
     /// The definition level of values that exist; rows with lower levels are null.
     pub(super) max_def: u32,
-    /// The definition level of the elements of a list, also of those without a value.
-    pub(super) list_def: u32,
+    /// The definition levels of the elements of the lists that values are in, also of those without a
+    /// value; the outermost list is first.
+    pub(super) list_defs: Vec<u32>,
 }
 
 impl Leaf {
     /// Whether its values are lists.
     pub(super) fn is_list(&self) -> bool {
-        matches!(self.kind, ColumnKind::List(_))
+        !self.list_defs.is_empty()
     }
 }
 
@@ -56,7 +57,7 @@ impl ColumnKind {
     /// The type of single values.
     pub(super) fn of_element(&self) -> &Self {
         match self {
-            Self::List(element) => element,
+            Self::List(element) => element.of_element(),
             kind => kind,
         }
     }
@@ -85,16 +86,10 @@ struct Open {
     left: u64,
     name: Option<String>,
     max_def: u32,
-    list: Option<ListLevel>,
-}
-
-/// The list that groups and columns are in.
-#[derive(Clone, Copy)]
-struct ListLevel {
-    /// The definition level of its elements.
-    def: u32,
-    /// Whether its elements may be single values, and not groups or lists.
-    plain: bool,
+    /// As in [`Leaf`].
+    list_defs: Vec<u32>,
+    /// Whether it has several members, whose names tell them apart.
+    several: bool,
 }
 
 /// Returns the columns of a schema, which lists each group before its members. The error is the
@@ -106,7 +101,8 @@ pub(super) fn leaves<'a>(
     let mut next =
         || elements.next().map(|e| e.as_ref().and_then(Element::parse).ok_or(DAMAGED)).transpose();
     let root = next()?.ok_or(DAMAGED)?;
-    let mut open = vec![Open { left: root.children, name: None, max_def: 0, list: None }];
+    let (left, several) = (root.children, true);
+    let mut open = vec![Open { left, name: None, max_def: 0, list_defs: Vec::new(), several }];
     let (mut leaves, mut names) = (Vec::new(), 0_usize);
     while let Some(element) = next()? {
         while open.last().is_some_and(|group| group.left == 0) {
@@ -118,18 +114,14 @@ pub(super) fn leaves<'a>(
         // The values are 0 for required, 1 for optional and 2 for repeated.
         let repetition = element.repetition.filter(|r| (0..=2).contains(r)).ok_or(DAMAGED)?;
         let max_def = group.max_def.saturating_add(u32::from(repetition != 0));
-        let list = match (group.list, repetition) {
-            (None, 2) => Some(ListLevel { def: max_def, plain: element.children < 2 }),
-            // A group in a list, or a list in one.
-            (Some(list), _) if element.children > 0 || repetition == 2 => {
-                Some(ListLevel { plain: false, ..list })
-            }
-            (list, _) => list,
-        };
+        let mut list_defs = group.list_defs.clone();
+        if repetition == 2 {
+            list_defs.push(max_def);
+        }
         let name = match &group.name {
             None => element.name,
             // The names of a list's elements are left out, since they have no meaning.
-            Some(name) if list.is_some() => name.clone(),
+            Some(name) if !list_defs.is_empty() && !group.several => name.clone(),
             Some(name) => format!("{name}.{}", element.name),
         };
         names = names.saturating_add(name.len());
@@ -140,18 +132,20 @@ pub(super) fn leaves<'a>(
             if depth >= MAX_DEPTH {
                 return Err(format!("its groups are nested more than {MAX_DEPTH} deep"));
             }
-            open.push(Open { left: element.children, name: Some(name), max_def, list });
+            let (left, name, several) = (element.children, Some(name), element.children > 1);
+            open.push(Open { left, name, max_def, list_defs, several });
         } else {
             if leaves.len() >= MAX_COLUMNS {
                 return Err(format!("it has more than {MAX_COLUMNS} columns"));
             }
-            let kind = match list {
-                None => element.kind,
-                Some(ListLevel { plain: true, .. }) => ColumnKind::List(Box::new(element.kind)),
-                Some(_) => ColumnKind::Other("it holds lists of lists or of groups".to_owned()),
+            let list = |kind| ColumnKind::List(Box::new(kind));
+            let kind = match list_defs.len() {
+                0 => element.kind,
+                1 => list(element.kind),
+                2 => list(list(element.kind)),
+                _ => ColumnKind::Other("it holds lists of lists of lists".to_owned()),
             };
-            let list_def = list.map_or(0, |list| list.def);
-            leaves.push(Leaf { name, kind, max_def, list_def });
+            leaves.push(Leaf { name, kind, max_def, list_defs });
         }
     }
     if open.iter().any(|group| group.left > 0) {

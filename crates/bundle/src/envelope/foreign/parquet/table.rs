@@ -20,6 +20,9 @@ pub struct ParquetTable {
     leaves: Vec<usize>,
 }
 
+/// Lists of numbers in a cell; `None` for lists and numbers that are missing.
+pub type FloatLists = Vec<Option<Vec<Option<f64>>>>;
+
 /// The cells of a column in a row group; `None` for empty cells.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cells {
@@ -35,6 +38,8 @@ pub enum Cells {
     IntegerLists(Vec<Option<Vec<Option<i64>>>>),
     /// Lists of numbers.
     FloatLists(Vec<Option<Vec<Option<f64>>>>),
+    /// Lists of lists of numbers.
+    FloatListLists(Vec<Option<FloatLists>>),
     /// Truth values.
     Bools(Vec<Option<bool>>),
     /// The column is not read, for this reason.
@@ -59,6 +64,60 @@ impl ParquetTable {
     pub fn columns(&self) -> Vec<String> {
         let leaf = |i: &usize| self.footer.leaves.get(*i).map(|leaf| leaf.name.clone());
         self.leaves.iter().filter_map(leaf).collect()
+    }
+
+    /// The text that the file's metadata has by this name.
+    #[must_use]
+    pub fn metadata(&self, name: &str) -> Option<&str> {
+        let found = self.footer.metadata.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.as_str())
+    }
+
+    /// Whether a column holds bytes that are not texts.
+    #[must_use]
+    pub fn has_bytes(&self, column: &str) -> bool {
+        self.footer.leaves.iter().any(|leaf| leaf.name == column && leaf.kind == ColumnKind::Bytes)
+    }
+
+    /// Calls `each` with the bytes of each value of a column in a row group, in order, one page at a
+    /// time in memory; returns which rows have a value.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when there is no such column, or it is damaged or not read, and the errors
+    /// of `each`.
+    pub fn bytes(
+        &self,
+        group: usize,
+        column: &str,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Vec<bool>, Error> {
+        let malformed = |reason: String| {
+            Error::malformed(self.file.path(), format!("column `{column}`: {reason}"))
+        };
+        let at = self.footer.leaves.iter().position(|leaf| leaf.name == column);
+        let of_group = self.footer.groups.get(group);
+        let found = at.zip(of_group).and_then(|(at, group)| {
+            Some((self.footer.leaves.get(at)?, group.chunks.get(at)?, group.rows))
+        });
+        let Some((leaf, chunk, rows)) = found else {
+            return Err(malformed("it is missing".to_owned()));
+        };
+        let column = Column { file: &self.file, leaf, chunks: vec![(chunk, rows)] };
+        let read = column.read(&mut |bytes| each(bytes).map_err(Fault::Read));
+        let values = read.map_err(|fault| match fault {
+            Fault::Read(error) => error,
+            Fault::NotStored(reason) | Fault::Damaged(reason) => malformed(reason),
+            Fault::Compressed(codec) => malformed(format!("it is compressed with {codec}")),
+        })?;
+        Ok(values.iter().map(Option::is_some).collect())
+    }
+
+    /// The name of the compression of a column that is not read; nothing if all of it is.
+    #[must_use]
+    pub fn unread_codec(&self, column: &str) -> Option<String> {
+        let at = self.footer.leaves.iter().position(|leaf| leaf.name == column)?;
+        let chunks = self.footer.groups.iter().filter_map(|group| group.chunks.get(at));
+        chunks.filter(|chunk| !chunk.is_read()).map(super::footer::Chunk::codec_name).next()
     }
 
     /// Returns the number of row groups.
@@ -97,6 +156,8 @@ impl ParquetTable {
     }
 }
 
+const OTHER_LISTS: &str = "it holds lists of other things than texts or numbers";
+
 /// Reads the cells of a column; `left` bytes of texts may still be kept.
 fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     match &column.leaf.kind {
@@ -130,9 +191,17 @@ fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
                 let number = |b: &[u8]| number(*dtype, b).ok_or_else(cut_number);
                 column.lists(&mut |bytes| number(bytes)).map(Cells::FloatLists)
             }
-            _ => Err(Fault::NotStored(
-                "it holds lists of other things than texts or numbers".to_owned(),
-            )),
+            ColumnKind::List(inner) => match **inner {
+                ColumnKind::Number { dtype: dtype @ (Dtype::F32 | Dtype::F64), .. } => {
+                    let number = |b: &[u8]| number(dtype, b).ok_or_else(cut_number);
+                    column.nested(&mut |bytes| number(bytes)).map(Cells::FloatListLists)
+                }
+                ColumnKind::Number { dtype, .. } if dtype.is_integer() => column
+                    .nested(&mut |bytes| Ok(dtype.integer(bytes) as f64))
+                    .map(Cells::FloatListLists),
+                _ => Err(Fault::NotStored(OTHER_LISTS.to_owned())),
+            },
+            _ => Err(Fault::NotStored(OTHER_LISTS.to_owned())),
         },
         ColumnKind::Other(reason) => Err(Fault::NotStored(reason.clone())),
     }

@@ -220,7 +220,7 @@ fn leaf(field: &Field) -> Leaf {
         Some((_, dtype)) => ColumnKind::Number { dtype, stored: 8 },
     };
     let max_def = if huggingface::is_image(field) { 2 } else { 1 };
-    Leaf { name: field.name.to_string(), kind, max_def, list_def: 0 }
+    Leaf { name: field.name.to_string(), kind, max_def, list_defs: Vec::new() }
 }
 
 /// Returns the number type of a scalar; `None` if the field is stored as bytes.

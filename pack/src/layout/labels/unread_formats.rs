@@ -1,0 +1,113 @@
+//! Formats of annotations that are not read, and how to get one that is.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::layout::LayoutError;
+
+/// A program or dataset that writes such files.
+struct UnreadFormat {
+    name: &'static str,
+    /// The extension of its files, and texts that all are in their first bytes.
+    extension: &'static str,
+    signs: &'static [&'static str],
+    /// What makes of them a format that is read.
+    convert: &'static str,
+}
+
+const TABLE: &str = "write a table with a row for each box: `image,label,xmin,ymin,xmax,ymax`";
+
+const SHEET: &str = "save it as CSV (UTF-8)";
+
+/// Sources: the manuals of [VIA](https://www.robots.ox.ac.uk/~vgg/software/via/),
+/// [CVAT](https://docs.cvat.ai/docs/dataset_management/formats/) and
+/// [Label Studio](https://labelstud.io/guide/export), and the development kits of
+/// [DOTA](https://captain-whu.github.io/DOTA/dataset.html) and
+/// [VisDrone](https://github.com/VisDrone/VisDrone2018-DET-toolkit).
+const FORMATS: [UnreadFormat; 8] = [
+    UnreadFormat {
+        name: "VGG Image Annotator",
+        extension: "json",
+        signs: &["shape_attributes", "region_attributes"],
+        convert: "in the program, choose `Annotation`, `Export Annotations (COCO format)`",
+    },
+    UnreadFormat {
+        name: "CVAT",
+        extension: "xml",
+        signs: &["<annotations>", "<image "],
+        convert: "in CVAT, export the task as `COCO 1.0`",
+    },
+    UnreadFormat {
+        name: "Label Studio",
+        extension: "json",
+        signs: &["\"annotations\"", "\"result\"", "\"data\""],
+        convert: "in Label Studio, export boxes as `COCO`, and classes of images as `CSV`",
+    },
+    UnreadFormat {
+        name: "DOTA",
+        extension: "txt",
+        signs: &["imagesource:", "gsd:"],
+        convert: TABLE,
+    },
+    UnreadFormat { name: "Excel", extension: "xlsx", signs: &[], convert: SHEET },
+    UnreadFormat { name: "Excel", extension: "xls", signs: &[], convert: SHEET },
+    UnreadFormat { name: "OpenDocument", extension: "ods", signs: &[], convert: SHEET },
+    UnreadFormat { name: "VisDrone", extension: "txt", signs: &[VISDRONE], convert: TABLE },
+];
+
+/// Stands for lines of eight integers with commas between them.
+const VISDRONE: &str = "1,2,3,4,5,6,7,8";
+/// Signs are looked for in so many bytes.
+const MOST_AHEAD: u64 = 64 << 10;
+
+/// Refuses a file of a format that is known and not read.
+pub(super) fn check(path: &Path) -> Result<(), LayoutError> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    if FORMATS.iter().all(|format| format.extension != extension) {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
+    read.map_err(|e| LayoutError::io("read", path, e))?;
+    let start = String::from_utf8_lossy(&start);
+    let has = |sign: &&str| match *sign {
+        VISDRONE => start.lines().next().is_some_and(is_visdrone),
+        sign => start.contains(sign),
+    };
+    let found =
+        FORMATS.iter().find(|format| format.extension == extension && format.signs.iter().all(has));
+    match found {
+        None => Ok(()),
+        Some(UnreadFormat { name, convert, .. }) => {
+            Err(LayoutError::UnreadFormat { path: path.display().to_string(), name, convert })
+        }
+    }
+}
+
+fn is_visdrone(line: &str) -> bool {
+    let numbers = line.trim_end_matches(',').split(',').map(|part| part.trim().parse::<i64>());
+    let numbers: Vec<_> = numbers.collect();
+    numbers.len() == 8 && numbers.iter().all(Result::is_ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_is_known_by_its_signs() {
+        let dir = tempfile::tempdir().unwrap();
+        for format in &FORMATS {
+            let path = dir.path().join(format!("a.{}", format.extension));
+            std::fs::write(&path, format.signs.join(" ")).unwrap();
+            match check(&path) {
+                Err(LayoutError::UnreadFormat { name, .. }) => assert_eq!(name, format.name),
+                other => panic!("{}: {other:?}", format.name),
+            }
+        }
+        let path = dir.path().join("a.txt");
+        std::fs::write(&path, "0 0.5 0.5 0.2 0.2\n").unwrap();
+        check(&path).unwrap();
+    }
+}

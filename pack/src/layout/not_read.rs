@@ -1,0 +1,123 @@
+//! Files beside the images of which nothing is taken, although they may say something about them.
+
+use std::collections::BTreeMap;
+
+use super::recognise::Recognised;
+use super::tables_beside::part;
+use super::{Labels, LayoutOptions, TablesBeside};
+use crate::facts::{Doubt, WayToRead, named};
+use crate::source::Inputs;
+
+/// Whether a user's fields or tables take files of their own.
+fn is_taken(options: &LayoutOptions<'_>) -> bool {
+    !options.fields.is_empty() || matches!(options.labels, Labels::Table(_))
+}
+
+/// As many texts as images, beside which they may be captions; `ignored` are the files that are no
+/// images, by extension.
+pub(crate) fn texts(
+    ignored: &BTreeMap<String, u64>,
+    images: u64,
+    patterns: &[String],
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let n = *ignored.get("txt").filter(|n| **n > 1 && **n == images)?;
+    let [pattern] = patterns else { return None };
+    let text = format!("there are as many texts as images, {n}, and they are left out");
+    let files = vec![("caption".to_owned(), pattern.replace("{ext}", "txt"))];
+    let way = WayToRead { files, ..WayToRead::new("if they are captions", &[pattern]) };
+    (!is_taken(options)).then(|| Doubt::new(text, vec![way]))
+}
+
+/// As many files of annotations as images, where the user's patterns take none of them.
+pub(crate) fn annotations(
+    ignored: &BTreeMap<String, u64>,
+    images: u64,
+    tables: &TablesBeside,
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let n = |extension: &&str| ignored.get(*extension).copied().unwrap_or_default();
+    let kind = ["txt", "xml", "json"].into_iter().find(|kind| n(kind) > 1 && n(kind) >= images)?;
+    let text = format!("there are as many {kind} files as images, and nothing is taken from them");
+    let tables = Some(tables.likeliest()).filter(|tables| !tables.is_empty());
+    let way = tables.map(|tables| WayToRead {
+        tables: Some(tables),
+        ..WayToRead::new("if they are annotations", &[])
+    });
+    let is_doubt = !is_taken(options) && *options.labels != Labels::None;
+    is_doubt.then(|| Doubt::new(text, way.into_iter().collect()))
+}
+
+/// Tables with the names of splits beside images whose classes are in their paths.
+pub(crate) fn tables_of_splits(
+    tables: &[String],
+    patterns: &[String],
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    if tables.is_empty() || *options.labels != Labels::Path || options.inputs != Inputs::Images {
+        return None;
+    }
+    let named_tables = tables.iter().map(|table| table.split("={").next().unwrap_or(table));
+    let text = format!("{} may say the splits, and are not read", named(named_tables));
+    let images = patterns.to_vec();
+    let plain = WayToRead { otherwise: true, images: images.clone(), ..WayToRead::default() };
+    let way = WayToRead {
+        tables: Some(tables.to_vec()),
+        label_column: Some("none".to_owned()),
+        images,
+        ..WayToRead::new("if they do", &[])
+    };
+    Some(Doubt::new(text, vec![way, plain]))
+}
+
+/// A table with a row for each patient, or for something else that many images are of, where these may
+/// be the folders that were taken for classes.
+pub(crate) fn of_sources(
+    tables: &TablesBeside,
+    found: &Recognised,
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    if *options.labels != Labels::Path || found.classes.is_empty() {
+        return None;
+    }
+    let (table, column) = tables.of_sources()?;
+    let text =
+        format!("`{table}` has a row for each `{column}`, which may be folders, and is not read");
+    let of_column = format!("{{{}}}", part(&column));
+    let images = found.patterns.iter().map(|pattern| pattern.replace("{label}", &of_column));
+    let by_table = WayToRead {
+        images: images.collect(),
+        tables: Some(vec![table]),
+        ..WayToRead::new("if it has the classes of these folders", &[])
+    };
+    let plain =
+        WayToRead { otherwise: true, images: found.patterns.clone(), ..WayToRead::default() };
+    Some(Doubt::new(text, vec![by_table, plain]))
+}
+
+/// Tables beside images whose classes are in their paths.
+pub(crate) fn tables(
+    tables: &TablesBeside,
+    patterns: &[String],
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let tables = tables.of_rows();
+    if tables.is_empty() || *options.labels != Labels::Path || options.inputs != Inputs::Images {
+        return None;
+    }
+    let text = format!(
+        "{} may say more about the images, and {} not read",
+        named(tables.iter()),
+        if tables.len() == 1 { "is" } else { "are" }
+    );
+    let way = |when, images: &[String], label: Option<&str>| WayToRead {
+        tables: Some(tables.clone()),
+        images: images.to_vec(),
+        label_column: label.map(str::to_owned),
+        ..WayToRead::new(when, &[])
+    };
+    let fields = way("for fields beside these classes", patterns, Some("none"));
+    let key: Vec<String> =
+        patterns.iter().map(|pattern| pattern.replace("{label}", "{*}")).collect();
+    Some(Doubt::new(text, vec![fields, way("if they have the classes", &key, None)]))
+}

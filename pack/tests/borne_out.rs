@@ -1,0 +1,471 @@
+//! Sources that folders alone leave open, and whose files bear one reading out.
+
+use crate::support::{put, run};
+use gular_bundle::{Dtype, FieldName, Split, npy_header};
+use gular_codec::{encode_jpeg, encode_png};
+use gular_pack::{
+    Classes, Error, FieldFiles, Labels, LayoutError, PackReport, PlanOptions, Remedy, RunError,
+    TableOptions,
+};
+use tempfile::TempDir;
+
+fn packed(source: &TempDir) -> Result<PackReport, Error> {
+    let out = tempfile::tempdir().unwrap();
+    run(source.path(), out.path(), PlanOptions::default(), 1)
+}
+
+fn jpeg(i: u8) -> Vec<u8> {
+    encode_jpeg(&[i; 12 * 9 * 3], 12, 9, 80).unwrap()
+}
+
+fn mask() -> Vec<u8> {
+    encode_png(&[1; 12 * 9], 12, 9).unwrap()
+}
+
+/// Pictures of one size; those in PNG are masks.
+fn folder(files: &[&str]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in (0..).zip(files) {
+        let is_mask = name.ends_with(".png");
+        put(dir.path(), name, &if is_mask { mask() } else { jpeg(i) });
+    }
+    dir
+}
+
+fn text(report: &PackReport) -> String {
+    report.doubts.iter().map(|doubt| format!("{doubt}\n")).collect()
+}
+
+fn doubt(source: &TempDir) -> String {
+    match packed(source).unwrap_err() {
+        Error::Layout(LayoutError::Doubt(doubt)) => doubt.text,
+        error => unreachable!("{error}"),
+    }
+}
+
+#[test]
+fn masks_of_all_images_are_taken_and_told() {
+    for (files, images, masks) in [
+        (
+            ["images/1.jpg", "images/2.jpg", "masks/1.png", "masks/2.png"],
+            "images/{key}.{ext}",
+            "masks/{key}.{ext}",
+        ),
+        (
+            ["Pic/a.jpg", "Pic/b.jpg", "PedMasks/a_mask.png", "PedMasks/b_mask.png"],
+            "Pic/{key}.{ext}",
+            "PedMasks/{key}_mask.{ext}",
+        ),
+        (
+            ["x_train_in/1.jpg", "x_val_in/2.jpg", "x_train_gt/1.png", "x_val_gt/2.png"],
+            "x_{split}_in/{key}.{ext}",
+            "x_{split}_gt/{key}.{ext}",
+        ),
+    ] {
+        let report = packed(&folder(&files)).unwrap();
+        assert_eq!((report.samples, report.images), (2, vec![images.to_owned()]));
+        assert_eq!(report.files, [("mask".to_owned(), masks.to_owned())].into());
+        assert_eq!((report.fields, report.leaves_out), (vec!["mask".to_owned()], false));
+        assert!(report.doubts[0].text.contains("every image has such a file"));
+        let others = &report.doubts[0].readings;
+        assert!(others.iter().any(|way| way.images[0].contains("{label}")), "{others:?}");
+    }
+}
+
+#[test]
+fn masks_that_some_images_lack_prove_nothing() {
+    let files = ["images/1.jpg", "images/2.jpg", "masks/1.png"];
+    assert!(doubt(&folder(&files)).contains("look like parts of the samples"));
+    // Those of a test split are left out; those of a split for training are not.
+    let files = ["train/in/1.jpg", "train/gt/1.png", "test/in/2.jpg"];
+    let report = packed(&folder(&files)).unwrap();
+    assert_eq!((report.samples, report.unlabelled, report.leaves_out), (1, 1, true));
+    doubt(&folder(&["val/images/1.jpg", "val/gt/1.png", "train/images/2.jpg"]));
+}
+
+#[test]
+fn a_table_with_a_row_for_each_image_is_taken_and_told() {
+    let source = folder(&["images/1.jpg", "images/2.jpg", "images/3.jpg"]);
+    put(source.path(), "train.csv", b"id,kind,url\n1,cat,u\n2,dog,v\n3,cat,w\n");
+    let report = packed(&source).unwrap();
+    assert_eq!(report.columns.as_ref().unwrap().labels.as_deref(), Some("kind"));
+    assert!(report.lists[0].ends_with("train.csv") && report.splits.len() == 1);
+    assert!(text(&report).contains("each of them has a row"), "{}", text(&report));
+    // One row less, or one more, is not all of it.
+    put(source.path(), "train.csv", b"id,kind\n1,cat\n2,dog\n");
+    assert!(doubt(&source).contains("`images` looks like a part"));
+    put(source.path(), "train.csv", b"id,kind\n1,cat\n2,dog\n3,cat\n4,cat\n");
+    assert!(doubt(&source).contains("`images` looks like a part"));
+    // With masks beside the images, the table is still read.
+    let source = folder(&["images/1.jpg", "images/2.jpg", "masks/1.png", "masks/2.png"]);
+    put(source.path(), "labels.csv", b"id,kind\n1,cat\n2,dog\n");
+    let report = packed(&source).unwrap();
+    assert_eq!((report.fields, report.samples), (vec!["kind".to_owned(), "mask".to_owned()], 2));
+}
+
+#[test]
+fn numbers_and_texts_that_differ_are_not_classes() {
+    let source = folder(&["images/1.jpg", "images/2.jpg", "images/3.jpg"]);
+    put(source.path(), "t.csv", b"id,yield,ph\n1,3.5,6.1\n2,4.5,6.2\n3,1.5,6.1\n");
+    let report = packed(&source).unwrap();
+    assert_eq!(report.fields, ["yield", "ph"]);
+    assert!(text(&report).contains("no column has classes"), "{}", text(&report));
+    // Two that could be classes are a question.
+    put(source.path(), "t.csv", b"id,sort,soil\n1,a,x\n2,a,y\n3,b,x\n");
+    assert!(doubt(&source).contains("`images` looks like a part"));
+}
+
+#[test]
+fn a_copy_inside_is_left_out_if_it_is_one() {
+    let files = ["x/train/a/1.jpg", "x/train/b/2.jpg", "x/test/a/3.jpg"];
+    let source = folder(&files);
+    for (i, name) in (0..).zip(files) {
+        put(source.path(), &name.replace("x/", "x/x/"), &jpeg(i));
+    }
+    let report = packed(&source).unwrap();
+    assert_eq!((report.samples, report.unlabelled), (3, 3));
+    assert!(text(&report).contains("`x` is left out"), "{}", text(&report));
+    put(source.path(), "x/x/train/a/1.jpg", &[jpeg(0), vec![0]].concat());
+    assert!(doubt(&source).contains("it is not clear"));
+}
+
+#[test]
+fn splits_whose_names_say_nothing_else_are_taken() {
+    let files =
+        ["abc_train/abc_train/A/1.jpg", "abc_train/abc_train/B/2.jpg", "abc_test/abc_test/3.jpg"];
+    let report = packed(&folder(&files)).unwrap();
+    let counts: Vec<u64> = report.splits.values().map(|split| split.samples).collect();
+    assert_eq!(counts, [2, 1]);
+    assert_eq!(report.splits.values().next().unwrap().classes.len(), 2);
+    // The folders in them are samples, not classes.
+    doubt(&folder(&["s_train/a1/images/a1.jpg", "s_test/b1/images/b1.jpg"]));
+}
+
+#[test]
+fn what_speaks_against_a_reading_leaves_the_question() {
+    // Two folders of masks.
+    let files = ["images/1.jpg", "images/2.jpg", "masks/1.png", "masks/2.png"];
+    let source = folder(&files);
+    for name in ["labels/1.png", "labels/2.png"] {
+        put(source.path(), name, &mask());
+    }
+    doubt(&source);
+    // A second table that is about the images, too, with other classes.
+    let source = folder(&["images/1.jpg", "images/2.jpg", "images/3.jpg"]);
+    put(source.path(), "first.csv", b"id,label\n1,a\n2,a\n3,b\n");
+    put(source.path(), "second.csv", b"id,label\n1,b\n2,b\n3,a\n");
+    doubt(&source);
+    // A table of something else does not count.
+    put(source.path(), "second.csv", b"label,name\na,Ant\nb,Bee\n");
+    assert!(packed(&source).unwrap().lists[0].ends_with("first.csv"));
+    // Names of rows that name images, too.
+    put(source.path(), "first.csv", b"id,frame,label\n1,3,a\n2,1,a\n3,2,b\n");
+    doubt(&source);
+    // Of another person than of the images.
+    put(source.path(), "first.csv", b"id,patient_id\n1,7\n2,7\n3,8\n");
+    let report = packed(&source).unwrap();
+    assert!(text(&report).contains("numbers in column `patient_id`"), "{}", text(&report));
+    put(source.path(), "first.csv", b"id,hospital,age\n1,A,40\n2,A,50\n3,B,60\n");
+    doubt(&source);
+    // Texts of numbers are not captions.
+    let source = folder(&["1.jpg", "2.jpg"]);
+    for name in ["1.txt", "2.txt"] {
+        put(source.path(), name, b"0 0.1 0.2 0.3 0.4 0.5 0.6\n");
+    }
+    doubt(&source);
+    put(source.path(), "1.txt", b"a cat on a mat");
+    put(source.path(), "2.txt", b"two dogs in the park");
+    assert_eq!(packed(&source).unwrap().fields, ["caption"]);
+    // Splits whose names differ in something else.
+    doubt(&folder(&["train_stations/paris/1.jpg", "test_tubes/x/2.jpg", "test_tubes/y/3.jpg"]));
+}
+
+/// Grey pictures that are masks where names say so, whatever their extension.
+fn masks(dir: &TempDir, names: &[&str]) {
+    for name in names {
+        put(dir.path(), name, &mask());
+    }
+}
+
+#[test]
+fn a_single_class_is_a_question() {
+    let source = folder(&["crops/26_0_2_2017.jpg", "crops/1_1_0_2016.jpg"]);
+    assert_eq!(doubt(&source), "all images have the class `crops`");
+    // Where nothing says that there are more, it is taken and told.
+    for files in [["x/1.jpg", "x/2.jpg"], ["train/x/1.jpg", "val/x/2.jpg"]] {
+        let report = packed(&folder(&files)).unwrap();
+        assert!(text(&report).contains("all images have the class `x`"), "{}", text(&report));
+    }
+    let beside = folder(&["words/1.jpg", "words/2.jpg"]);
+    put(beside.path(), "gt.txt", b"words/1.jpg, \"one\"\nwords/2.jpg, \"two\"\n");
+    doubt(&beside);
+    // Captions beside the images say what they are for.
+    for name in ["crops/26_0_2_2017.txt", "crops/1_1_0_2016.txt"] {
+        put(source.path(), name, b"a photo of a face in the sun");
+    }
+    assert_eq!(packed(&source).unwrap().fields, ["caption"]);
+}
+
+#[test]
+fn a_table_may_have_the_classes_of_the_test_images() {
+    let files = ["train/a/1.jpg", "train/b/2.jpg", "test/3.jpg", "test/4.jpg"];
+    let classes = |source: &TempDir| {
+        let report = packed(source).unwrap();
+        let of_test = &report.splits[&Split::Test];
+        (of_test.samples, of_test.classes.values().sum::<u64>())
+    };
+    let source = folder(&files);
+    assert_eq!(classes(&source), (2, 0));
+    // What is to be submitted has classes that are examples.
+    put(source.path(), "sample_submission.csv", b"id,label\n3,a\n4,a\n");
+    assert_eq!(classes(&source), (2, 0));
+    put(source.path(), "test.csv", b"id,label\n3,a\n4,b\n");
+    assert_eq!(classes(&source), (2, 2));
+    // A row too few proves nothing.
+    put(source.path(), "test.csv", b"id,label\n3,a\n");
+    assert_eq!(classes(&source), (2, 0));
+}
+
+#[test]
+fn a_list_of_all_that_is_not_for_testing_is_not_a_third_split() {
+    let files = ["images/a/1.jpg", "images/b/2.jpg", "images/a/3.jpg", "images/b/4.jpg"];
+    let source = folder(&files);
+    let list = |name: &str, lines: &[u8]| put(source.path(), name, lines);
+    list("splits/trainval.txt", b"a/1.jpg\nb/2.jpg\na/3.jpg\n");
+    list("splits/test.txt", b"b/4.jpg\n");
+    let samples = |report: &PackReport| -> Vec<u64> {
+        report.splits.values().map(|split| split.samples).collect()
+    };
+    let report = packed(&source).unwrap();
+    assert_eq!(samples(&report), [3, 1]);
+    assert!(text(&report).contains("`trainval` is read as train"), "{}", text(&report));
+    list("splits/train.txt", b"a/1.jpg\nb/2.jpg\n");
+    list("splits/val.txt", b"a/3.jpg\n");
+    let report = packed(&source).unwrap();
+    assert_eq!(samples(&report), [2, 1, 1]);
+    assert!(!text(&report).contains("is read as train"), "{}", text(&report));
+}
+
+#[test]
+fn masks_are_found_by_names_of_any_kind() {
+    for (images, of_masks, patterns) in [
+        // Folders of masks that are named after those of the images.
+        (
+            ["F/Sprat/Sprat/1.png", "F/Shrimp/Shrimp/1.png"],
+            ["F/Sprat/Sprat GT/1.png", "F/Shrimp/Shrimp GT/1.png"],
+            ["F/{*}/{label}/{key}.{ext}", "F/{*}/{label} GT/{key}.{ext}"],
+        ),
+        // In folders of several places.
+        (
+            ["train/Rural/images/1.png", "train/Urban/images/1.png"],
+            ["train/Rural/masks/1.png", "train/Urban/masks/1.png"],
+            ["{split}/{label}/images/{key}.{ext}", "{split}/{label}/masks/{key}.{ext}"],
+        ),
+        (
+            ["train_img/1.jpg", "test_img/2.jpg"],
+            ["train_lab/1.png", "test_lab/2.png"],
+            ["{split}_img/{key}.{ext}", "{split}_lab/{key}.{ext}"],
+        ),
+        // Folders with numbers are not classes.
+        (
+            ["kos01/Part0.jpg", "kos02/Part0.jpg"],
+            ["kos01/Part0_label.png", "kos02/Part0_label.png"],
+            ["{folder}/{key}.{ext}", "{folder}/{key}_label.{ext}"],
+        ),
+        (
+            ["test/1.jpg", "test/2.jpg"],
+            ["test/1_GT.png", "test/2_GT.png"],
+            ["{split}/{key}.{ext}", "{split}/{key}_GT.{ext}"],
+        ),
+        (
+            ["crop/1.jpg", "crop/2.jpg"],
+            ["crop/1.png", "crop/2.png"],
+            ["crop/{key}.jpg", "crop/{key}.png"],
+        ),
+    ] {
+        let source = TempDir::new().unwrap();
+        for (i, name) in (0..).zip(images) {
+            put(source.path(), name, &jpeg(i));
+        }
+        masks(&source, &of_masks);
+        let report = packed(&source).unwrap_or_else(|error| panic!("{images:?}: {error}"));
+        assert_eq!(report.images, [patterns[0]]);
+        assert_eq!(report.files["mask"], patterns[1]);
+        assert_eq!((report.samples, report.unlabelled), (2, 0), "{patterns:?}");
+    }
+}
+
+#[test]
+fn masks_of_two_kinds_are_a_question() {
+    let source = folder(&["images/1_image.jpg", "images/2_image.jpg"]);
+    masks(&source, &["manual/1_manual.png", "manual/2_manual.png"]);
+    masks(&source, &["mask/1_mask.png", "mask/2_mask.png"]);
+    doubt(&source);
+    // Those in colours are as likely the right ones.
+    for name in ["manual/1_manual.png", "manual/2_manual.png"] {
+        put(source.path(), name, &encode_png(&[9; 12 * 9 * 3], 12, 9).unwrap());
+    }
+    assert!(doubt(&source).contains("the first reading fails"), "{}", doubt(&source));
+    // Names of files have words for splits, which are not read.
+    let source = folder(&["w/train_1.jpg", "w/train_2.jpg", "w/test_1.jpg"]);
+    masks(&source, &["w/train_1_anno.png", "w/train_2_anno.png", "w/test_1_anno.png"]);
+    doubt(&source);
+    // Two classes by themselves.
+    let classes = folder(&["Manual/1.jpg", "Automatic/1.jpg", "lab/1.jpg"]);
+    assert_eq!(packed(&classes).unwrap().fields, Vec::<String>::new());
+    // One word for masks, and one for nothing else.
+    doubt(&folder(&["face/1.png", "face/2.png", "mask/1.png", "mask/2.png"]));
+}
+
+#[test]
+fn both_forms_of_an_accent_are_one_name() {
+    let (one, two) = ("caf\u{e9}", "cafe\u{301}");
+    let source = folder(&[&format!("train/{one}/1.jpg"), &format!("test/{two}/2.jpg")]);
+    put(source.path(), "train/th\u{e9}/3.jpg", &jpeg(7));
+    let report = packed(&source).unwrap();
+    let classes = |split| report.splits[&split].classes.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(classes(Split::Train), [one, "th\u{e9}"]);
+    assert_eq!(classes(Split::Test), [one]);
+    // A table of one form, and files of the other.
+    let source = folder(&["images/cafe\u{301}.jpg", "images/2.jpg"]);
+    put(source.path(), "t.csv", "id,kind\ncaf\u{e9},a\n2,b\n".as_bytes());
+    assert_eq!(packed(&source).unwrap().samples, 2);
+}
+
+#[test]
+fn a_list_of_classes_may_have_another_form_than_its_table() {
+    let (one, two) = ("caf\u{e9}", "cafe\u{301}");
+    let source = folder(&["1.jpg", "2.jpg", "3.jpg"]);
+    for (listed, named) in [(one, one), (one, two), (two, one), (two, two)] {
+        put(
+            source.path(),
+            "t.csv",
+            format!("file,kind\n1.jpg,{named}\n2.jpg,th\n3.jpg,th\n").as_bytes(),
+        );
+        put(source.path(), "classes.list", format!("th\n{listed}\n").as_bytes());
+        let files = vec![source.path().join("t.csv")];
+        let table = TableOptions { files, ..TableOptions::default() };
+        let plan = PlanOptions {
+            labels: Labels::Table(table),
+            classes: Some(Classes::File(source.path().join("classes.list"))),
+            ..PlanOptions::default()
+        };
+        let out = TempDir::new().unwrap();
+        let report = run(source.path(), out.path(), plan, 1).unwrap();
+        assert_eq!(report.splits[&Split::Train].classes[one], 1);
+    }
+}
+
+#[test]
+fn all_that_is_not_for_testing_is_left_out_and_told() {
+    let mut files = Vec::new();
+    for split in ["train/cat", "val/dog", "trainval/cat", "trainval/dog"] {
+        files.push(format!("{split}/1.jpg"));
+    }
+    let source = folder(&files.iter().map(String::as_str).collect::<Vec<_>>());
+    let report = packed(&source).unwrap();
+    assert_eq!((report.samples, report.splits[&Split::Train].samples), (2, 1));
+    assert!(text(&report).contains("`trainval` is left out"), "{}", text(&report));
+    // The same for images and masks.
+    let source = TempDir::new().unwrap();
+    for (i, key) in [(0, "train"), (1, "val"), (0, "trainval"), (1, "trainval")] {
+        put(source.path(), &format!("{key}/images/{i}.jpg"), &jpeg(i));
+        put(source.path(), &format!("{key}/masks/{i}.png"), &mask());
+    }
+    let report = packed(&source).unwrap();
+    assert_eq!((report.samples, report.splits[&Split::Train].samples), (2, 1));
+    let warnings = report.warnings.join("\n");
+    assert!(warnings.contains("trainval/images/0.jpg"), "{warnings}");
+}
+
+#[test]
+fn hints_for_arrays_say_that_they_are() {
+    let source = tempfile::tempdir().unwrap();
+    for (i, name) in (0..).zip(["train/1.npy", "val/2.npy", "extra/3.npy"]) {
+        let file = [npy_header(Dtype::U8, &[2, 2]).as_slice(), &[i; 4]].concat();
+        put(source.path(), name, &file);
+    }
+    let Error::Layout(LayoutError::Doubt(doubt)) = packed(&source).unwrap_err() else { panic!() };
+    assert!(doubt.readings.iter().all(|way| way.as_arrays), "{doubt:?}");
+    let Error::Layout(LayoutError::Doubt(doubt)) =
+        packed(&folder(&["train/1.jpg", "val/2.jpg", "extra/3.jpg"])).unwrap_err()
+    else {
+        panic!()
+    };
+    assert!(!doubt.readings.iter().any(|way| way.as_arrays), "{doubt:?}");
+}
+
+#[test]
+fn what_has_two_readings_is_not_taken_in_silence() {
+    // Pictures that may be previews.
+    let source = folder(&["a/1.jpg", "b/2.jpg"]);
+    for name in ["a/1.tif", "b/2.tif"] {
+        put(source.path(), name, b"II*\0");
+    }
+    let error = packed(&source).unwrap_err().to_string();
+    assert!(error.contains("2 pictures beside 2 TIFF"), "{error}");
+    // Pairs whose names differ.
+    let pairs = folder(&["blur/1.jpg", "blur/2.jpg", "sharp/3.jpg", "sharp/4.jpg"]);
+    assert!(doubt(&pairs).contains("are not paired by their order"));
+    packed(&folder(&["blur/1.jpg", "blur/2.jpg", "sharp/3.jpg"])).unwrap();
+}
+
+#[test]
+fn a_row_for_each_patient_says_the_classes() {
+    let source = folder(&["P1/1.jpg", "P1/2.jpg", "P2/1.jpg", "P3/1.jpg"]);
+    put(
+        source.path(),
+        "patients.csv",
+        b"patient_id,diagnosis\nP1,benign\nP2,malignant\nP3,benign\n",
+    );
+    let report = packed(&source).unwrap();
+    let classes: Vec<&String> = report.splits.values().flat_map(|of| of.classes.keys()).collect();
+    assert_eq!(classes, ["benign", "malignant"]);
+    // The same, however the column is written.
+    for column in ["Patient ID", "patient-id"] {
+        let table = format!("{column},diagnosis\nP1,benign\nP2,malignant\nP3,benign\n");
+        put(source.path(), "patients.csv", table.as_bytes());
+        let report = packed(&source).unwrap();
+        let classes = report.splits.values().flat_map(|of| of.classes.keys());
+        assert_eq!(classes.collect::<Vec<_>>(), ["benign", "malignant"], "{column}");
+    }
+    put(
+        source.path(),
+        "patients.csv",
+        b"patient_id,diagnosis\nP1,benign\nP2,malignant\nP3,benign\n",
+    );
+    // A folder without a row leaves the folders, and is told.
+    put(source.path(), "P4/1.jpg", &jpeg(9));
+    let report = packed(&source).unwrap();
+    assert!(text(&report).contains("has a row for each `patient_id`"), "{}", text(&report));
+    assert_eq!(report.splits.values().next().unwrap().classes.len(), 4);
+}
+
+#[test]
+fn run_lengths_of_masks_have_a_way() {
+    let source = folder(&["train_v2/1.jpg", "train_v2/2.jpg"]);
+    put(source.path(), "train.csv", b"ImageId,EncodedPixels\n1.jpg,1 3 7 2\n1.jpg,20 4\n2.jpg,\n");
+    let Error::Layout(LayoutError::Doubt(doubt)) = packed(&source).unwrap_err() else { panic!() };
+    let way = doubt.readings.iter().find(|way| way.convert.is_some()).unwrap();
+    assert!(way.when.contains("write `rows` in place of `columns`"), "{}", way.when);
+    let arguments = &way.convert.as_ref().unwrap().arguments;
+    assert_eq!(arguments[2..5], ["ImageId", "EncodedPixels", "columns"]);
+}
+
+#[test]
+fn masks_of_jpeg_have_a_way() {
+    let source = folder(&["images/1.jpg", "images/2.jpg", "masks/1.jpg", "masks/2.jpg"]);
+    assert!(doubt(&source).contains("the first reading fails"));
+    let name = FieldName::parse("mask").unwrap();
+    let pattern = Some("masks/{key}.jpg".parse().unwrap());
+    let plan = PlanOptions {
+        images: vec!["images/{key}.jpg".parse().unwrap()],
+        labels: Labels::None,
+        fields: vec![FieldFiles { name, files: None, pattern }],
+        ..PlanOptions::default()
+    };
+    let out = TempDir::new().unwrap();
+    let error = run(source.path(), out.path(), plan, 1).unwrap_err();
+    let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
+    assert_eq!(bad.named[0].remedy, Remedy::WriteMasks);
+}
