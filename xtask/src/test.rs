@@ -129,7 +129,7 @@ struct Ended {
     counts: Counts,
     /// The command, if it failed.
     failed: Option<String>,
-    /// What cargo says of the programs that failed.
+    /// What cargo and Rust say of the programs that failed.
     reasons: Vec<String>,
 }
 
@@ -141,13 +141,17 @@ impl Ended {
     }
 }
 
-/// Whether cargo says in this line which test program failed, or how: it may have crashed after
-/// its last test, and then no test is said to have failed.
+/// Whether this line says which test program failed, or how: one that crashes does not count its
+/// tests, and none is said to have failed.
 fn is_reason(line: &str) -> bool {
+    const OF_CARGO: [&str; 3] =
+        ["error: test failed", "error: doctest failed", "process didn't exit successfully"];
+    // What Rust says before it ends a program: a full stack, a panic within a panic, no memory.
+    const OF_RUST: [&str; 4] =
+        [" has overflowed its stack", "fatal runtime error", "aborting", "memory allocation of"];
     let line = line.trim_start();
-    ["error: test failed", "error: doctest failed", "process didn't exit successfully"]
-        .iter()
-        .any(|start| line.starts_with(start))
+    OF_CARGO.iter().any(|start| line.starts_with(start))
+        || OF_RUST.iter().any(|part| line.contains(part))
 }
 
 fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
@@ -238,6 +242,21 @@ mod tests {
         let found =
             Counts::of_line(line).map(|counts| (counts.passed, counts.failed, counts.skipped));
         assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn what_is_said_of_a_crash_is_kept() {
+        for line in [
+            "error: test failed, to rerun pass `-p gular-pack --test pack`",
+            "  process didn't exit successfully: `target/debug/deps/pack-0` (signal: 6, SIGABRT)",
+            "thread 'archives::names' (930) has overflowed its stack",
+            "fatal runtime error: stack overflow, aborting",
+            "memory allocation of 17179869184 bytes failed",
+            "thread caused non-unwinding panic. aborting.",
+        ] {
+            assert!(is_reason(line), "{line}");
+        }
+        assert!(!is_reason("test interrupted::an_error_in_the_middle ... ok"));
     }
 
     #[test]
