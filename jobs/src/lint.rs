@@ -303,8 +303,8 @@ mod tests {
             let text = format!("#!/bin/bash\n#SBATCH -t 1:00:00\n{options}\n{body}\n");
             check("a.sbatch", &text, expected);
         };
-        batch("#SBATCH --nodes=1 one node", "true", "sbatch-option warning");
-        batch("#SBATCH --job-name=a b", "true", "sbatch-option warning");
+        batch("#SBATCH --nodes=1 one node", "true", "sbatch-option error");
+        batch("#SBATCH --job-name=a b", "true", "sbatch-option error");
         batch("#SBATCH --mem=100", "true", "unit warning");
         batch("#SBATCH --imag=x", "true", "sbatch-option warning");
         batch("#sbatch --array=1-5", "true", "sbatch-comment warning");

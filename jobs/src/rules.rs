@@ -370,14 +370,18 @@ rules! {
         finds "options after the first command"
         why "sbatch stops reading options at the first command, so this option has no effect"
         fix "move the line above all commands" source SBATCH;
+    SBATCH_MISSPELT = Sbatch Error "sbatch-option"
+        finds "options that are misspelt, or stand for several: `--cpu-per-task`, `--gpu`"
+        why "sbatch refuses the script"
+        fix "write the option's name" source SBATCH;
     SBATCH_OPTION = Sbatch Warning "sbatch-option"
         finds "options that sbatch does not have"
         why "sbatch refuses the script, unless a plug-in of the site adds this option"
         fix "see `man sbatch`" source SBATCH;
-    SBATCH_WORD = Sbatch Warning "sbatch-option"
+    SBATCH_WORD = Sbatch Error "sbatch-option"
         finds "a word that belongs to no option"
-        why "sbatch ignores this word and the words after it, or refuses the script"
-        fix "write `--option=value`" source SBATCH;
+        why "sbatch refuses the script; old versions ignore this word and all after it"
+        fix "write `--option=value`, and quotes around a value with spaces" source SBATCH;
     SBATCH_VARIABLE = Sbatch Warning "sbatch-variable"
         finds "a variable such as `$HOME` in an `#SBATCH` line"
         why "no shell expands `#SBATCH` lines: the text is taken literally, such as a folder named `$HOME`"
@@ -449,7 +453,15 @@ rules! {
     BAD_OPTION_VALUE = Sbatch Error "bad-value"
         finds "`--gres=gpu=4`, `--array=1..16` and other values that sbatch refuses"
         why "sbatch refuses the script"
-        fix "write a whole number" source SBATCH;
+        fix "write a value that sbatch takes" source SBATCH;
+    OPTION_NEEDS = Sbatch Warning "bad-value"
+        finds "`--gpus-per-task` and other options that need another one"
+        why "sbatch refuses the script, unless its command line has the other option"
+        fix "add the other option" source SBATCH;
+    OPTIONS_EXCLUDE = Sbatch Error "bad-value"
+        finds "`--mem` with `--mem-per-cpu`, fewer GPUs than nodes, and other options that exclude each other"
+        why "sbatch refuses the script"
+        fix "remove one of them" source SBATCH;
     NO_TIME = Sbatch Note "no-request"
         finds "no `--time`"
         why "the partition's default applies: often an hour or less, or the maximum, which waits longest"

@@ -51,6 +51,37 @@ def logs(folder):
     return "".join(path.read_text() for path in sorted((folder / "logs").iterdir()))
 
 
+def options():
+    """sbatch and `gular job lint` judge the same lines alike, on a cluster that has room for all of them."""
+    lines = [line for line in (LOCAL.parent / "options.txt").read_text().splitlines() if not line.startswith("# ")]
+    folder = HERE / "options"
+    folder.mkdir()
+    scripts = [f"{number}.sbatch" for number in range(len(lines))]
+    for script, line in zip(scripts, lines):
+        (folder / script).write_text(f"#!/bin/sh\n#SBATCH {line}\ntrue\n")
+    lint = subprocess.run([GULAR, "job", "lint", "--json", *scripts], cwd=folder, capture_output=True, text=True)
+    errors, doubts = set(), set()
+    for finding in json.loads(lint.stdout)["findings"]:
+        if finding["severity"] == "error":
+            errors.add(finding["file"])
+        elif finding["rule"] in ("sbatch-option", "bad-value"):
+            # A plug-in of the site, or the command line, may make it right.
+            doubts.add(finding["file"])
+    room = HERE / "room"
+    wrong = []
+    try:
+        conf = subprocess.run([LOCAL, "up", room, "4", "64", "8", "2000000"], env={**os.environ, "SLURM_PORT_BASE": "17700"}, capture_output=True, text=True, check=True).stdout.strip()
+        for script, line in zip(scripts, lines):
+            said = subprocess.run(["sbatch", "--hold", script], cwd=folder, env={**os.environ, "SLURM_CONF": conf}, capture_output=True, text=True)
+            if said.returncode and script not in errors | doubts:
+                wrong.append(f"{line}: not found: {said.stderr.strip()}")
+            elif not said.returncode and script in errors:
+                wrong.append(f"{line}: sbatch takes it")
+    finally:
+        subprocess.run([LOCAL, "down", room])
+    check(f"{len(lines)} lines of options are judged as sbatch judges them", not wrong and len(errors) > 100, "\n".join(wrong))
+
+
 def array():
     pathlib.Path("part.sh").write_text('#!/bin/sh\necho "$1 $2" > output/part\n')
     folder = new("array", "--sweep", "lr=1e-3,3e-4", "--sweep", "seed=1..2", command=["sh", "part.sh", "{lr}", "{seed}"])
@@ -237,14 +268,15 @@ def what_lint_says_of_options():
     pathlib.Path("bad").mkdir()
     error, warning = "error", "warning"
     cases = {
-        "unknown-option": ("#!/bin/bash\n#SBATCH --tmie=5\ntrue\n", False, warning),
+        "misspelt-option": ("#!/bin/bash\n#SBATCH --tmie=5\ntrue\n", False, error),
+        "unknown-option": ("#!/bin/bash\n#SBATCH --frobnicate=5\ntrue\n", False, warning),
         "bad-size": ("#!/bin/bash\n#SBATCH --mem=lots\ntrue\n", False, error),
         "bad-time": ("#!/bin/bash\n#SBATCH --time=5x\ntrue\n", False, error),
         "devices": ("#!/bin/bash\n#SBATCH --gres=gpu=2\ntrue\n", False, error),
         "array": ("#!/bin/bash\n#SBATCH --array=1..4\ntrue $SLURM_ARRAY_TASK_ID\n", False, error),
         "no-shebang": ("#SBATCH --time=5\ntrue\n", False, error),
         "comment": ("#!/bin/bash\n# SBATCH --tmie=5\ntrue\n", True, warning),
-        "late": ("#!/bin/bash\ntrue\n#SBATCH --tmie=5\n", True, warning),
+        "late": ("#!/bin/bash\ntrue\n#SBATCH --tmie=5\n", True, warning),  # which sbatch does not read
     }
     for name, (text, accepted, severity) in cases.items():
         path = pathlib.Path("bad") / f"{name}.sbatch"
@@ -296,7 +328,7 @@ os.environ["PATH"] = f"{pathlib.Path(GULAR).parent}:{os.environ['PATH']}"
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, translates, array, ensemble, ranks, checkpoint, ranks_save, training_resumes, fewer_ranks, packs]:
+    for test in [lists_of_nodes, options, what_lint_says_of_options, translates, array, ensemble, ranks, checkpoint, ranks_save, training_resumes, fewer_ranks, packs]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding

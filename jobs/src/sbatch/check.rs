@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ranks::ranks;
 use super::read::{Header, header};
-use super::values::{settings, values};
+use super::values::{settings, together};
 use crate::disk::{Disk, base_name, below, folder_of, start};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
@@ -30,7 +30,7 @@ pub(crate) fn check(
     settings(&header, &lines, disk, folder, &mut report);
     let read = reads_array_number(text, &script, folder, disk);
     array(&header, read, &lines, &mut report);
-    values(&header, &mut report);
+    together(&header, &mut report);
     if !is_shell {
         // Slurm starts programs in any language.
         script::other(text, &mut report);
@@ -170,7 +170,8 @@ fn signals(header: &Header, text: &str, script: &Script, report: &mut FileFindin
             let what = "a requeued job empties its output file";
             report.add(&rules::REQUEUE_TRUNCATES, line, what);
         }
-        if header.get("no-requeue").is_some() {
+        // Of `--requeue` and `--no-requeue`, sbatch takes the last.
+        if header.get("no-requeue").is_some() && header.get("requeue").is_none() {
             report.add(
                 &rules::REQUEUE_FORBIDDEN,
                 line,

@@ -1,6 +1,7 @@
 //! Slurm's batch scripts: their `#SBATCH` lines, and the commands below these.
 
 mod check;
+mod forms;
 mod options;
 mod ranks;
 mod read;

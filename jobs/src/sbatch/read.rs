@@ -1,6 +1,6 @@
 //! The `#SBATCH` lines of a script.
 
-use super::options::{MORE, OPTIONS, PLUGINS, SHORT};
+use super::options::{OPTIONS, PLUGINS, SbatchOption, Takes, by_name};
 use crate::finding::FileFindings;
 use crate::rules;
 use crate::script::shell::Script;
@@ -16,6 +16,7 @@ pub(crate) struct Setting {
 
 #[derive(Debug, Default)]
 pub(crate) struct Header {
+    /// Those above the first command, which are all that sbatch reads.
     pub(crate) settings: Vec<Setting>,
     /// The first line that is a command.
     pub(crate) first_command: usize,
@@ -23,10 +24,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn get(&self, name: &str) -> Option<&Setting> {
-        self.settings
-            .iter()
-            .rev()
-            .find(|setting| setting.name == name && setting.line < self.first_command)
+        self.settings.iter().rev().find(|setting| setting.name == name)
     }
 
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
@@ -68,6 +66,7 @@ pub(crate) fn header(lines: &[&str], script: &Script, report: &mut FileFindings)
             let what =
                 format!("`{}` comes after the first command, in line {first_command}", line.trim());
             report.add(&rules::SBATCH_LATE, n, what);
+            continue;
         }
         options(n, rest, &mut header, report);
     }
@@ -114,59 +113,92 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings)
     let words = words(text);
     let mut words = words.iter().map(String::as_str).peekable();
     while let Some(word) = words.next() {
-        let (name, value) = if let Some(long) = word.strip_prefix("--") {
+        if let Some(long) = word.strip_prefix("--") {
             let (name, value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-            (name.to_owned(), value.map(str::to_owned))
-        } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
-            let value = word
-                .get(1 + letter.len_utf8()..)
-                .filter(|value| !value.is_empty())
-                .map(str::to_owned);
-            match SHORT.iter().find(|(short, _)| *short == letter) {
-                Some((_, name)) => ((*name).to_owned(), value),
-                None if matches!(letter, 'I' | 'Q' | 'v' | 'W' | 'h' | 'V' | 'S') => continue,
-                None => (word.to_owned(), value),
+            // An unambiguous beginning is enough for sbatch.
+            let mut beginnings = OPTIONS.iter().filter(|option| option.name.starts_with(name));
+            let only = beginnings.next().filter(|_| beginnings.next().is_none());
+            let is_plugins = PLUGINS.contains(&name);
+            let Some(option) = by_name(name).or(only).filter(|_| !is_plugins) else {
+                let value = value.or_else(|| words.next_if(|next| !next.starts_with('-')));
+                let value = value.unwrap_or_default().to_owned();
+                header.settings.push(Setting { line: n, name: name.to_owned(), value });
+                if !is_plugins {
+                    unknown(n, name, report);
+                }
+                continue;
+            };
+            let value = match option.takes {
+                Takes::Nothing if value.is_some() => {
+                    let what = format!("`--{}` takes no value", option.name);
+                    report.add(&rules::BAD_OPTION_VALUE, n, what).fix("remove the value");
+                    None
+                }
+                Takes::Nothing | Takes::Maybe => value,
+                Takes::Value => value.or_else(|| words.next_if(|next| !next.starts_with("--"))),
+            };
+            push(n, option, value, header, report);
+        } else if let Some(mut letters) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) {
+            while let Some(letter) = letters.chars().next() {
+                let rest = letters.get(letter.len_utf8()..).unwrap_or_default();
+                let option = OPTIONS.iter().find(|option| option.letter == Some(letter));
+                let Some(option) = option else {
+                    unknown(n, &format!("-{letter}"), report);
+                    break;
+                };
+                let given = Some(rest).filter(|rest| !rest.is_empty());
+                let value = match option.takes {
+                    Takes::Nothing => None,
+                    Takes::Maybe => given,
+                    Takes::Value => given.or_else(|| words.next_if(|next| !next.starts_with("--"))),
+                };
+                push(n, option, value, header, report);
+                letters = if option.takes == Takes::Nothing { rest } else { "" };
             }
-        } else if matches!(word, "hetjob" | "packjob") {
-            continue;
-        } else {
+        } else if !matches!(word, "hetjob" | "packjob") {
             let what = format!("`{word}` does not belong to an option");
             report.add(&rules::SBATCH_WORD, n, what);
             return;
-        };
-        let value = value
-            .or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned))
-            .unwrap_or_default();
-        // An unambiguous beginning is enough for sbatch.
-        let known = || OPTIONS.iter().chain(&MORE);
-        let mut beginnings = known().filter(|option| option.starts_with(&name));
-        let is_plugins = PLUGINS.contains(&name.as_str());
-        let name = match (beginnings.next(), beginnings.next()) {
-            (Some(only), None) if !is_plugins => (*only).to_owned(),
-            _ => name,
-        };
-        if !is_plugins && !known().any(|option| *option == name) {
-            let near = known().min_by_key(|option| crate::spelling::distance(option, &name));
-            let most = if name.len() < 6 { 1 } else { 2 };
-            let near = near.filter(|option| crate::spelling::distance(option, &name) <= most);
-            let longer: Vec<String> = known()
-                .filter(|option| option.starts_with(&name) && name.len() > 2)
-                .map(|option| format!("`--{option}`"))
-                .collect();
-            let near = near.filter(|_| longer.is_empty());
-            let what = format!("sbatch has no option `{name}`");
-            let finding = report.add(&rules::SBATCH_OPTION, n, what);
-            match near {
-                _ if !longer.is_empty() => {
-                    finding.fix(format!("write one of {}", longer.join(", ")));
-                }
-                Some(near) => {
-                    finding.fix(format!("write `--{near}`"));
-                }
-                None => {}
-            }
         }
-        header.settings.push(Setting { line: n, name, value });
+    }
+}
+
+fn push(
+    line: usize,
+    option: &SbatchOption,
+    value: Option<&str>,
+    header: &mut Header,
+    report: &mut FileFindings,
+) {
+    if value.is_none() && option.takes == Takes::Value {
+        let what = format!("`--{}` has no value", option.name);
+        report.add(&rules::BAD_OPTION_VALUE, line, what).fix("write `--option=value`");
+    } else {
+        let value = value.unwrap_or_default().to_owned();
+        header.settings.push(Setting { line, name: option.name.to_owned(), value });
+    }
+}
+
+/// Reports an option that sbatch does not have, with those that were probably meant.
+fn unknown(line: usize, name: &str, report: &mut FileFindings) {
+    let what = format!("sbatch has no option `{name}`");
+    let names = || OPTIONS.iter().map(|option| option.name);
+    let longer: Vec<String> = names()
+        .filter(|option| option.starts_with(name) && name.len() > 2)
+        .map(|option| format!("`--{option}`"))
+        .collect();
+    let distance = |option: &&str| crate::spelling::distance(option, name);
+    let most = if name.len() < 6 { 1 } else { 2 };
+    let near = names().min_by_key(distance).filter(|option| distance(option) <= most);
+    match near {
+        _ if !longer.is_empty() => {
+            let fix = format!("write one of {}", longer.join(", "));
+            report.add(&rules::SBATCH_MISSPELT, line, what).fix(fix);
+        }
+        Some(near) => {
+            report.add(&rules::SBATCH_MISSPELT, line, what).fix(format!("write `--{near}`"));
+        }
+        None => drop(report.add(&rules::SBATCH_OPTION, line, what)),
     }
 }

@@ -1,5 +1,7 @@
 //! Checks the value of each option by itself.
 
+use super::forms::Form;
+use super::options::{Takes, by_name};
 use super::read::{Header, Setting};
 use crate::disk::{Disk, below, foreign};
 use crate::finding::FileFindings;
@@ -32,15 +34,23 @@ pub(super) fn settings(
             report.add(&rules::SBATCH_VARIABLE, *line, what);
             continue;
         }
-        match name.as_str() {
-            "mem" | "mem-per-cpu" | "mem-per-gpu" if !says_megabytes(*line) => {
-                size(setting, report);
-            }
-            "time" => time(setting, report),
-            "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
-                number(setting, report);
-            }
-            "output" | "error" => output(setting, disk, folder, report),
+        let Some(option) = by_name(name) else { continue };
+        // `--exclusive` and others may do without a value.
+        if option.takes != Takes::Value && value.is_empty() {
+            continue;
+        }
+        if let Some(fix) = option.form.fault(value) {
+            let rule = match option.form {
+                Form::Size | Form::Time => &rules::UNIT_REFUSED,
+                _ => &rules::BAD_OPTION_VALUE,
+            };
+            report.add(rule, *line, format!("sbatch refuses `--{name}={value}`")).fix(fix);
+            continue;
+        }
+        match option.form {
+            Form::Size if name != "tmp" && !says_megabytes(*line) => size(setting, report),
+            Form::Time if name == "time" => time(setting, report),
+            Form::Output => output(setting, disk, folder, report),
             _ => {}
         }
     }
@@ -50,32 +60,20 @@ pub(super) fn settings(
     }
 }
 
-/// Checks a size of memory.
+/// Tells of a size of memory that is probably too small.
 fn size(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, name, value } = setting;
-    match slurm_bytes(value) {
-        None => {
-            let what = format!("`--{name}={value}` is not a size");
-            report.add(&rules::UNIT_REFUSED, *line, what);
-        }
-        Some(bytes)
-            if bytes > 0 && bytes < 256 << 20 && value.chars().all(|c| c.is_ascii_digit()) =>
-        {
-            let what = format!("`--{name}={value}` is {value} MB");
-            report.add(&rules::UNIT_SMALL, *line, what).fix(format!("write {value}G"));
-        }
-        Some(_) => {}
+    let is_bare = value.chars().all(|c| c.is_ascii_digit());
+    if slurm_bytes(value).is_some_and(|bytes| bytes > 0 && bytes < 256 << 20 && is_bare) {
+        let what = format!("`--{name}={value}` is {value} MB");
+        report.add(&rules::UNIT_SMALL, *line, what).fix(format!("write {value}G"));
     }
 }
 
-/// Checks a time limit.
+/// Tells of a time limit that is probably meant in another unit.
 fn time(setting: &Setting, report: &mut FileFindings) {
     let Setting { line, value, .. } = setting;
     match slurm_seconds(value) {
-        None => {
-            let what = format!("`--time={value}` is not a time");
-            report.add(&rules::UNIT_REFUSED, *line, what);
-        }
         Some(seconds)
             if seconds > 0
                 && seconds < 600
@@ -101,19 +99,7 @@ fn time(setting: &Setting, report: &mut FileFindings) {
                 minutes % 60
             ));
         }
-        Some(_) => {}
-    }
-}
-
-/// Checks a whole number, or a range of them.
-fn number(setting: &Setting, report: &mut FileFindings) {
-    let Setting { line, name, value } = setting;
-    let number = value.rsplit(':').next().unwrap_or_default();
-    // `1k` is 1024.
-    let is_number = |part: &str| part.trim_end_matches(['k', 'K', 'm', 'M']).parse::<u64>().is_ok();
-    if !number.split(['-', ',']).all(is_number) {
-        let what = format!("`--{name}={value}` is not a number");
-        report.add(&rules::BAD_OPTION_VALUE, *line, what);
+        _ => {}
     }
 }
 
@@ -136,68 +122,64 @@ fn output(setting: &Setting, disk: &dyn Disk, folder: &str, report: &mut FileFin
     }
 }
 
-/// Checks the options whose values have a form of their own.
-pub(super) fn values(header: &Header, report: &mut FileFindings) {
-    for Setting { line, name, value } in &header.settings {
-        let fault = match name.as_str() {
-            "array" if !is_array(value) => {
-                "write numbers and ranges: `1-16`, `1,3,7`, `0-15%4` for four at a time"
-            }
-            "gres" if !is_gres(value) => "write `gpu:4`, or with a type `gpu:a100:4`",
-            _ => continue,
-        };
-        let what = format!("`--{name}={value}` cannot be read");
-        report.add(&rules::BAD_OPTION_VALUE, *line, what).fix(fault);
+/// Options of which a script has one at most.
+const EXCLUSIVE: [&[&str]; 4] = [
+    &["mem", "mem-per-cpu", "mem-per-gpu"],
+    &["gpus-per-task", "ntasks-per-gpu"],
+    &["ntasks-per-node", "ntasks-per-gpu"],
+    &["cpus-per-gpu", "cpus-per-task"],
+];
+
+/// Options that sbatch refuses if none of others is given, also on the command line.
+const NEEDS: [(&str, &[&str]); 4] = [
+    ("gpus-per-task", &["gpus", "ntasks", "tasks", "ntasks-per-node", "tasks-per-node", "nodes"]),
+    ("gpus-per-socket", &["sockets-per-node", "extra-node-info"]),
+    ("ntasks-per-gpu", &["gpus", "gpus-per-node", "gres", "ntasks", "tasks", "nodes"]),
+    ("mem-per-gpu", &["gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "gres"]),
+];
+
+/// Checks options against each other.
+pub(super) fn together(header: &Header, report: &mut FileFindings) {
+    for names in EXCLUSIVE {
+        let mut given = names.iter().filter_map(|name| header.get(name));
+        if let (Some(one), Some(other)) = (given.next(), given.next()) {
+            let what = format!("`--{}` and `--{}` exclude each other", one.name, other.name);
+            report.add(&rules::OPTIONS_EXCLUDE, one.line.max(other.line), what);
+        }
     }
-}
-
-/// Whether a value is of the form `0-15`, `1,3,7` or `0-99:10%4`.
-fn is_array(value: &str) -> bool {
-    let numbers = value.split('%').next().unwrap_or_default();
-    let numbers = numbers.trim_start_matches('[').trim_end_matches(']');
-    let number = |text: &str| text.parse::<u32>().ok();
-    let is_range = |text: &str| {
-        let (range, step) = text.split_once(':').unwrap_or((text, "1"));
-        match range.split_once('-') {
-            Some((first, last)) => {
-                number(first).zip(number(last)).is_some_and(|(first, last)| first <= last)
-                    && number(step).is_some()
-            }
-            None => number(range).is_some() && !text.contains(':'),
+    for (name, others) in NEEDS {
+        if let Some(setting) = header.get(name)
+            && !others.iter().any(|other| header.get(other).is_some())
+        {
+            let what = format!("`--{name}` alone");
+            let others: Vec<String> = others.iter().map(|other| format!("`--{other}`")).collect();
+            report
+                .add(&rules::OPTION_NEEDS, setting.line, what)
+                .fix(format!("add one of {}", others.join(", ")));
         }
+    }
+    let gpus = header.get("gpus").and_then(|gpus| {
+        let n = gpus.value.rsplit(':').next()?.parse::<u64>().ok()?;
+        Some((gpus, n))
+    });
+    if let Some(((gpus, n), nodes)) = gpus.zip(header.number("nodes"))
+        && n > 0
+        && n < nodes
+    {
+        let what = format!("`--gpus={}` for {nodes} nodes", gpus.value);
+        report
+            .add(&rules::OPTIONS_EXCLUDE, gpus.line, what)
+            .fix("ask for one GPU per node at least, or write `--gpus-per-node`");
+    }
+    let seconds = |name: &str| {
+        let setting = header.get(name)?;
+        Some((setting, slurm_seconds(&setting.value)?))
     };
-    numbers.split(',').all(is_range)
-}
-
-/// Whether a value is of the form `gpu`, `gpu:4`, `gpu:a100:4` or `gpu:1,nvme:2`.
-fn is_gres(value: &str) -> bool {
-    let is_name = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
-    };
-    value.eq_ignore_ascii_case("none")
-        || value.split(',').all(|part| {
-            part.split('(').next().unwrap_or_default().split(':').count() <= 3
-                && part.split('(').next().unwrap_or_default().split(':').all(is_name)
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_an_array_and_of_devices_are_read() {
-        for right in ["0-15", "1,3,7", "0-99:10%4", "5", "1-4%2,6", "[1-4]"] {
-            assert!(is_array(right), "{right}");
-        }
-        for wrong in ["", "1..4", "0:15", "a", "1-", "4-1", "1 - 4"] {
-            assert!(!is_array(wrong), "{wrong}");
-        }
-        for right in ["gpu", "gpu:4", "gpu:a100:4", "gpu:1(S:0-1),nvme:2", "none"] {
-            assert!(is_gres(right), "{right}");
-        }
-        for wrong in ["gpu=4", "gpu:", "gpu:a:b:1", "", "gpu: 4"] {
-            assert!(!is_gres(wrong), "{wrong}");
-        }
+    if let Some(((least, from), (_, to))) = seconds("time-min").zip(seconds("time"))
+        && from > to
+        && to > 0
+    {
+        let what = format!("`--time-min={}` is more than `--time`", least.value);
+        report.add(&rules::OPTIONS_EXCLUDE, least.line, what).fix("write less");
     }
 }

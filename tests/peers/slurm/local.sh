@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # A real Slurm on loopback, all of its state below one folder: munged, slurmctld, slurmd for each node.
 # Debian 12: slurm-wlm and munge, as root; neither systemd nor cgroups nor a database.
-#   local.sh up DIR NODES CPUS GPUS     prints the SLURM_CONF to export
+#   local.sh up DIR NODES CPUS GPUS MB  prints the SLURM_CONF to export
 #   local.sh down DIR                   stops what it started
 set -euo pipefail
-cmd=${1:?up|down} dir=${2:?folder} nodes=${3:-2} cpus=${4:-2} gpus=${5:-2}
+cmd=${1:?up|down} dir=${2:?folder} nodes=${3:-2} cpus=${4:-2} gpus=${5:-2} memory=${6:-2000}
 
 up() {
   mkdir -p "$dir"/{munge,state,spool,log,pid,dev}
@@ -52,7 +52,7 @@ InactiveLimit=0
 GresTypes=gpu
 EOF
   for i in $(seq 1 "$nodes"); do
-    echo "NodeName=n$i NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=$cpus RealMemory=2000 Gres=gpu:fake:$gpus State=UNKNOWN"
+    echo "NodeName=n$i NodeHostname=$host NodeAddr=127.0.0.1 Port=$((base + i)) CPUs=$cpus RealMemory=$memory Gres=gpu:fake:$gpus State=UNKNOWN"
   done >> "$dir/slurm.conf"
   echo "PartitionName=main Nodes=n[1-$nodes] Default=YES MaxTime=00:30:00 OverSubscribe=NO State=UP" >> "$dir/slurm.conf"
   # A GPU must be a character device, or CUDA_VISIBLE_DEVICES stays empty: null devices of that name.
