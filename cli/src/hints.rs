@@ -368,7 +368,7 @@ fn source(error: &gular_pack::SourceError) -> Option<String> {
             "choose among these columns with `--columns NAME,NAME`, `--columns all` or `--columns none`"
         }
         E::ParquetImages { .. } => {
-            "write the bytes of the images into it, not their paths, compressed with Snappy or not at all: `pyarrow.parquet.write_table` and `Dataset.push_to_hub` of Hugging Face's datasets do so"
+            "write the bytes of the images into it, not their paths, compressed with Snappy, gzip, Zstandard or not at all: `pyarrow.parquet.write_table` and `Dataset.push_to_hub` of Hugging Face's datasets do so"
         }
         E::ParquetSplit { .. } => {
             "give a folder with the files to pack, in which names begin with the split, such as `val-00000-of-00001.parquet`"

@@ -103,7 +103,12 @@ fn images_classes_and_splits_are_those_of_the_file() {
     let file = |name: &str| source.path().join("data").join(name);
     write(&file("train-00000-of-00002.parquet"), &images(5), false, Compression::SNAPPY);
     write(&file("train-00001-of-00002.parquet"), &images(3), false, Compression::UNCOMPRESSED);
-    write(&file("test-00000-of-00001.parquet"), &images(2), false, Compression::SNAPPY);
+    write(
+        &file("test-00000-of-00001.parquet"),
+        &images(2),
+        false,
+        Compression::ZSTD(Default::default()),
+    );
     let (report, out) = packed(source.path());
     let report = report.unwrap();
     assert_eq!(report.dataset.as_deref(), Some("Hugging Face's Parquet with images"));

@@ -96,6 +96,7 @@ def pyarrow_files():
     adopted("version 2 pages", write("v2.parquet", data_page_version="2.0"))
     adopted("dictionaries", write("dictionary.parquet", use_dictionary=True))
     adopted("labels and keys by snappy", write("mixed.parquet", use_dictionary=["label"], compression={"image": "none", "label": "snappy", "key": "snappy"}))
+    adopted("labels and keys by zstd and gzip", write("packed.parquet", compression={"image": "none", "label": "zstd", "key": "gzip"}))
     adopted("the same, version 2", write("mixed2.parquet", data_page_version="2.0", compression={"image": "none", "label": "snappy", "key": "snappy"}))
     adopted("small pages", write("pages.parquet", data_page_size=1000, write_batch_size=3, row_group_size=1000))
     adopted("page index and checksums", write("index.parquet", write_page_index=True, write_page_checksum=True))

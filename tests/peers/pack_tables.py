@@ -41,6 +41,8 @@ def packed(name, *options):
 def tables_of_every_writer():
     pq.write_table(table, "plain.parquet", compression="none", use_dictionary=False)
     pq.write_table(table, "snappy.parquet", row_group_size=7)
+    pq.write_table(table, "zstd.parquet", compression="zstd")
+    pq.write_table(table, "gzip.parquet", compression="gzip", row_group_size=7)
     pq.write_table(table, "v2.parquet", data_page_version="2.0", row_group_size=11)
     pyarrow.csv.write_csv(table, "arrow.csv")
     with open("python.csv", "w", newline="") as file:
@@ -57,7 +59,7 @@ def tables_of_every_writer():
         for row in zip(*rows.values()):
             # As the columns of a table: JSON lines have theirs in the order of their names.
             file.write(json.dumps(dict(zip(rows, row))) + "\n")
-    names = ["plain.parquet", "snappy.parquet", "v2.parquet", "arrow.csv", "python.csv", "python.tsv", "bom.csv"]
+    names = ["plain.parquet", "snappy.parquet", "zstd.parquet", "gzip.parquet", "v2.parquet", "arrow.csv", "python.csv", "python.tsv", "bom.csv"]
     try:
         import pandas
 

@@ -1,7 +1,8 @@
 //! Reads the values of one column in all row groups.
 
 use crate::envelope::Run;
-use crate::envelope::foreign::parquet::footer::{Chunk, SNAPPY};
+use crate::envelope::foreign::parquet::codec;
+use crate::envelope::foreign::parquet::footer::Chunk;
 use crate::envelope::foreign::parquet::hybrid;
 use crate::envelope::foreign::parquet::pages::{Page, PageKind, Pages};
 use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
@@ -11,8 +12,6 @@ const PLAIN: i64 = 0;
 /// The dictionary encoding, which has an older and a newer number.
 const DICTIONARY: [i64; 2] = [2, 8];
 const RLE: i64 = 3;
-/// Snappy never unpacks to more than this many times the size of its input.
-const SNAPPY_RATIO: u64 = 32;
 /// Lists of a row group may have this many elements for each of its rows, and this many more: equal
 /// ones take little space in the file, but not in memory.
 const MOST_IN_A_ROW: u64 = 64;
@@ -223,14 +222,15 @@ impl Column<'_> {
         chunk: &Chunk,
         unpack: bool,
     ) -> Result<(Source<'_>, [Run; 2], Run), Fault> {
-        let packed = chunk.codec != 0 && !matches!(page.kind, PageKind::V2 { packed: false, .. });
-        if packed && (!unpack || chunk.codec != SNAPPY) {
-            return Err(Fault::Compressed(chunk.codec_name()));
+        let packed = codec::is_packed(chunk.codec)
+            && !matches!(page.kind, PageKind::V2 { packed: false, .. });
+        if packed && (!unpack || !codec::is_read(chunk.codec)) {
+            return Err(Fault::Compressed(codec::name(chunk.codec)));
         }
         let mut source = Source { file: self.file, page: None };
         let mut body = page.body;
         if unpack {
-            let bytes = unpacked(&read(self.file, body)?, page, packed);
+            let bytes = unpacked(&read(self.file, body)?, page, packed.then_some(chunk.codec));
             let bytes = bytes.ok_or_else(|| damaged("a page cannot be decompressed"))?;
             body = Run { offset: 0, len: bytes.len() as u64 };
             source.page = Some(ReadAt::in_memory(&self.file.path(), bytes));
@@ -359,27 +359,22 @@ fn read(source: &ReadAt, run: Run) -> Result<Vec<u8>, Fault> {
     Ok(bytes)
 }
 
-/// Returns a page's body as it was before compression.
-fn unpacked(body: &[u8], page: &Page, packed: bool) -> Option<Vec<u8>> {
+/// Returns a page's body as it was before compression, if there was one.
+fn unpacked(body: &[u8], page: &Page, codec: Option<i64>) -> Option<Vec<u8>> {
     let levels = match page.kind {
         PageKind::V2 { levels: [a, b], .. } => usize::try_from(a.checked_add(b)?).ok()?,
         _ => 0,
     };
     let (levels, values) = body.split_at_checked(levels)?;
     let mut bytes = levels.to_vec();
-    if !packed {
+    let Some(codec) = codec else {
         bytes.extend_from_slice(values);
         return Some(bytes);
-    }
+    };
     // V2 pages that only have nulls contain no values, so there is nothing to unpack.
     if !values.is_empty() {
-        let limit = (values.len() as u64).checked_mul(SNAPPY_RATIO)?;
-        let len = snap::raw::decompress_len(values).ok()?;
-        let expected = page.unpacked.checked_sub(levels.len() as u64)?;
-        if len as u64 != expected || expected > limit {
-            return None;
-        }
-        bytes.extend(snap::raw::Decoder::new().decompress_vec(values).ok()?);
+        let len = page.unpacked.checked_sub(levels.len() as u64)?;
+        bytes.extend(codec::unpack(codec, values, len)?);
     }
     Some(bytes)
 }

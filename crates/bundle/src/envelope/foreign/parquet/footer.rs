@@ -26,9 +26,6 @@ pub(super) struct Footer {
     pub(super) metadata: Vec<(String, String)>,
 }
 
-/// The number of Snappy among compressions.
-pub(super) const SNAPPY: i64 = 1;
-
 /// A row group, whose values are stored column after column.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -176,17 +173,5 @@ impl Chunk {
         let offset = dictionary.map_or(first, |at| at.min(first));
         offset.checked_add(len).filter(|end| *end <= data_end)?;
         Some(Self { place: Ok(Run { offset, len }), codec: data.int(4)? })
-    }
-
-    /// Whether its compression, if there is any, is one that is read.
-    pub(super) fn is_read(&self) -> bool {
-        [0, SNAPPY].contains(&self.codec)
-    }
-
-    /// Returns the name of the compression of the pages.
-    pub(super) fn codec_name(&self) -> String {
-        let names = ["nothing", "snappy", "gzip", "lzo", "brotli", "lz4", "zstd", "lz4_raw"];
-        let name = usize::try_from(self.codec).ok().and_then(|codec| names.get(codec).copied());
-        name.map_or_else(|| format!("codec {}", self.codec), str::to_owned)
     }
 }

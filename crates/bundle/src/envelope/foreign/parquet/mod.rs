@@ -14,6 +14,7 @@
 //! the pages, by a walk that serves files of others too. Format: `FORMAT.md`,
 //! "Envelope `parquet`"; Apache Parquet format 2.12.
 
+mod codec;
 mod column;
 mod footer;
 mod hybrid;

@@ -10,12 +10,18 @@ use crate::envelope::foreign::parquet::schema::{ColumnKind, Leaf};
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values};
 use crate::{Dtype, Error, Field, ReadAt};
 
-/// Texts of all columns together may take this many times the file's size, since a dictionary can
-/// repeat them without taking space, and columns may share their pages.
-const MAX_TEXTS: u64 = 8;
+/// Texts that are kept at a time may take this many times the file's size, since a dictionary can
+/// repeat them without taking space, and columns may share their pages; in small files, more.
+const MOST_TEXTS: (u64, u64) = (8, 64 << 20);
 
 /// How to rewrite a file so that bytes are stored in it as they are.
 const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow rewrites it";
+
+/// How many bytes of texts of `file` may be kept at a time.
+pub(super) fn most_texts(file: &ReadAt) -> u64 {
+    let (times, least) = MOST_TEXTS;
+    file.len_bytes().saturating_mul(times).max(least)
+}
 
 /// Finds a column for each leaf; leaves in groups are named by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
@@ -23,7 +29,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let rows = usize::try_from(footer.rows().unwrap_or(0)).unwrap_or(0);
     let mut columns: Vec<Column> = Vec::new();
     let mut names = BTreeSet::new();
-    let mut left = file.len_bytes().saturating_mul(MAX_TEXTS);
+    let mut left = most_texts(file);
     for (i, leaf) in footer.leaves.iter().enumerate() {
         // A list of groups has several leaves with the same name, of which the first is used.
         if names.insert(leaf.name.as_str()) {

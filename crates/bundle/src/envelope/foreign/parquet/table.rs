@@ -2,14 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::envelope::foreign::parquet::codec;
 use crate::envelope::foreign::parquet::column::{Column, Fault};
 use crate::envelope::foreign::parquet::footer::Footer;
 use crate::envelope::foreign::parquet::schema::ColumnKind;
+use crate::envelope::foreign::parquet::survey::most_texts;
 use crate::{Dtype, Error, ReadAt};
-
-/// Texts of a row group may take this many times the file's size, since a dictionary can repeat
-/// them without taking space.
-const MAX_TEXTS: u64 = 8;
 
 /// A Parquet file of small values, such as the labels of images. Only numbers and texts are read.
 #[derive(Debug)]
@@ -117,7 +115,8 @@ impl ParquetTable {
     pub fn unread_codec(&self, column: &str) -> Option<String> {
         let at = self.footer.leaves.iter().position(|leaf| leaf.name == column)?;
         let chunks = self.footer.groups.iter().filter_map(|group| group.chunks.get(at));
-        chunks.filter(|chunk| !chunk.is_read()).map(super::footer::Chunk::codec_name).next()
+        let unread = chunks.map(|chunk| chunk.codec).find(|codec| !codec::is_read(*codec));
+        unread.map(codec::name)
     }
 
     /// Returns the number of row groups.
@@ -132,7 +131,7 @@ impl ParquetTable {
     /// [`Error::Malformed`] when a column is damaged.
     pub fn group(&self, number: usize) -> Result<(usize, Vec<Cells>), Error> {
         let Some(group) = self.footer.groups.get(number) else { return Ok((0, Vec::new())) };
-        let mut left = self.file.len_bytes().saturating_mul(MAX_TEXTS);
+        let mut left = most_texts(&self.file);
         let mut columns = Vec::with_capacity(self.leaves.len());
         for i in &self.leaves {
             let Some((leaf, chunk)) = self.footer.leaves.get(*i).zip(group.chunks.get(*i)) else {
