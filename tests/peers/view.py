@@ -141,6 +141,8 @@ def photographs(browser, script):
         check("the mask's colours lie on its object", browser.script(colour) == [255, 0], browser.script(colour))
         box = "(() => { const b = document.querySelector('svg .box'); return ['x', 'y', 'width', 'height'].map((n) => Math.round(b.getAttribute(n))); })()"
         check("the box is drawn", browser.script(box) == [20, 10, 20, 20], browser.script(box))
+        named = browser.script("document.querySelector('[aria-label=\"Classes of the boxes\"]')?.innerText")
+        check("and its class is named in its colour", named and named.strip() in ("0", "1"), named)
         points = "[...document.querySelectorAll('svg .point')].map((p) => [Number(p.getAttribute('cx')), Number(p.getAttribute('cy'))])"
         check("the points are drawn", browser.script(points) == [[20, 10], [40, 30], [64, 48]], browser.script(points))
         text = browser.script("document.querySelector('main').innerText")
@@ -359,12 +361,13 @@ def without_bundle(browser, script):
     columns = dict(zip(["key", "label", "prediction", "probability"], map(list, zip(*rows))))
     pyarrow.parquet.write_table(pyarrow.table(columns), "answers.parquet")
     pyarrow.parquet.write_table(pyarrow.table(columns), "plain.parquet", compression="none", use_dictionary=False)
+    pyarrow.parquet.write_table(pyarrow.table(columns), "brotli.parquet", compression="brotli")
     pyarrow.parquet.write_table(pyarrow.table(columns), "zstd.parquet", compression="zstd")
-    with viewed("zstd.parquet") as url:
+    with viewed("brotli.parquet") as url:
         browser.open(url)
         text = browser.until("document.querySelector('[role=alert]')?.innerText")
-        check("what is not read is named", text and "column `key` is not read: it is compressed with zstd" in text, text)
-    for table in ["answers.parquet", "plain.parquet"]:
+        check("what is not read is named", text and "column `key` is not read: it is compressed with brotli" in text, text)
+    for table in ["answers.parquet", "plain.parquet", "zstd.parquet"]:
         with viewed("names", table) as url:
             browser.open(f"{url}#/runs")
             text = browser.until("[...document.querySelectorAll('main section .tile img')].some((i) => i.naturalWidth > 0) && document.querySelector('main').innerText") or browser.script("document.body.innerText")

@@ -1,7 +1,8 @@
 //! Whether the keys and the labels of a table are those of the bundle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{Bundle, ShardIdx};
@@ -15,6 +16,17 @@ const MOST_ROWS: usize = 1_000_000;
 /// The keys and labels of a table's first rows.
 #[derive(Default)]
 pub(crate) struct Rows(Vec<Row>);
+
+/// The labels that a bundle has for the rows of a table, by the rows' keys.
+#[derive(Default)]
+pub(crate) struct BundleLabels(HashMap<u64, Option<u32>>);
+
+impl BundleLabels {
+    /// The class of a row; of a key with two labels, none.
+    pub(crate) fn get(&self, key: &str, split: Option<&str>) -> Option<usize> {
+        usize::try_from((*self.0.get(&hash(key, split))?)?).ok()
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
@@ -87,6 +99,26 @@ impl Rows {
         }
     }
 
+    /// Finds the labels of the rows in the indexes of the bundle.
+    ///
+    /// # Errors
+    /// Those of reading the indexes.
+    pub(crate) fn labels(
+        mut self,
+        bundle: &Bundle,
+        cancel: &AtomicBool,
+    ) -> Result<BundleLabels, Error> {
+        self.0.sort_unstable();
+        let mut labels: HashMap<u64, Option<u32>> = HashMap::new();
+        self.each_sample(bundle, cancel, &mut |rows, label| {
+            let Some(row) = self.0.get(rows.start) else { return };
+            // Several splits may have the key.
+            let known = labels.entry(row.hash).or_insert(label);
+            *known = (*known).filter(|known| Some(*known) == label);
+        })?;
+        Ok(BundleLabels(labels))
+    }
+
     /// Compares the rows with the indexes of the bundle.
     ///
     /// # Errors
@@ -97,27 +129,15 @@ impl Rows {
         let again = self.0.windows(2).filter(|two| two[0].hash == two[1].hash);
         again.for_each(|two| joined.twice.add(two[1]));
         let mut found = vec![Found::Nowhere; self.0.len()];
-        for (at, entry) in bundle.manifest().shards.iter().enumerate() {
-            let index = bundle.index(ShardIdx(at))?;
-            let split = entry.split.to_string();
-            for row in index.rows() {
-                if cancel.load(Ordering::Relaxed) {
-                    return Ok(joined);
-                }
-                let key = index.key(row).unwrap_or_default();
-                let label = index.label(row).and_then(|label| u32::try_from(label).ok());
-                for hash in [hash(key, None), hash(key, Some(&split))] {
-                    let from = self.0.partition_point(|row| row.hash < hash);
-                    for (row, found) in self.0.iter().zip(&mut found).skip(from) {
-                        if row.hash != hash {
-                            break;
-                        }
-                        let differ = row.class.is_some() && label.is_some() && row.class != label;
-                        // Several splits may have the key, and one with this label is enough.
-                        *found = (*found).max(if differ { Found::OtherLabel } else { Found::Same });
-                    }
-                }
+        self.each_sample(bundle, cancel, &mut |rows, label| {
+            for (row, found) in self.0[rows.clone()].iter().zip(&mut found[rows]) {
+                let differ = row.class.is_some() && label.is_some() && row.class != label;
+                // Several splits may have the key, and one with this label is enough.
+                *found = (*found).max(if differ { Found::OtherLabel } else { Found::Same });
             }
+        })?;
+        if cancel.load(Ordering::Relaxed) {
+            return Ok(joined);
         }
         for (row, found) in self.0.iter().zip(found) {
             match found {
@@ -127,6 +147,36 @@ impl Rows {
             }
         }
         Ok(joined)
+    }
+}
+
+impl Rows {
+    /// Calls `each` for every sample that rows name, with these of the sorted rows and its label.
+    fn each_sample(
+        &self,
+        bundle: &Bundle,
+        cancel: &AtomicBool,
+        each: &mut dyn FnMut(Range<usize>, Option<u32>),
+    ) -> Result<(), Error> {
+        for (at, entry) in bundle.manifest().shards.iter().enumerate() {
+            let index = bundle.index(ShardIdx(at))?;
+            let split = entry.split.to_string();
+            for row in index.rows() {
+                if cancel.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let key = index.key(row).unwrap_or_default();
+                let label = index.label(row).and_then(|label| u32::try_from(label).ok());
+                for hash in [hash(key, None), hash(key, Some(&split))] {
+                    let from = self.0.partition_point(|row| row.hash < hash);
+                    let same = self.0[from..].iter().take_while(|row| row.hash == hash).count();
+                    if same > 0 {
+                        each(from..from + same, label);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }
 

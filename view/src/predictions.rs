@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::error::TableError;
-use crate::join::{Joined, Rows};
+use crate::join::{BundleLabels, Joined, Rows};
 use crate::runs::Run;
 use crate::sample_name::name;
 use crate::table;
@@ -129,6 +129,7 @@ impl Columns {
         &self,
         classes: &Classes<'_>,
         [of_label, of_predicted]: [CellKind; 2],
+        of_bundle: Option<&BundleLabels>,
         row: &csv::StringRecord,
     ) -> Prediction {
         let text = |at: usize| row.get(at).unwrap_or_default().to_owned();
@@ -136,7 +137,15 @@ impl Columns {
             CellKind::Names => text(at),
             CellKind::Numbers => classes.by_number(&text(at)).map_or(text(at), str::to_owned),
         };
-        let label = self.label.map(|at| class(at, of_label)).unwrap_or_default();
+        let split = self.split.map(text).filter(|split| !split.is_empty());
+        let label = match of_bundle {
+            Some(labels) => {
+                let number = row.get(self.key).and_then(|key| labels.get(key, split.as_deref()));
+                number.and_then(|number| classes.names.get(number)).cloned()
+            }
+            None => self.label.map(|at| class(at, of_label)),
+        };
+        let label = label.unwrap_or_default();
         let predicted = class(self.predicted, of_predicted);
         let is_score = |n: &f64| n.is_finite() && (!self.is_probability || (0.0..=1.0).contains(n));
         let number = |at: usize| row.get(at)?.trim().parse::<f64>().ok().filter(is_score);
@@ -147,7 +156,6 @@ impl Columns {
             first.or(column).and_then(number)
         };
         let scores = [score_of(&predicted), score_of(&label)];
-        let split = self.split.map(text).filter(|split| !split.is_empty());
         let cell = self.score.map(text).filter(|cell| !cell.is_empty() && scores[0].is_none());
         Prediction {
             key: text(self.key),
@@ -268,8 +276,14 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     let classes = Classes::of(known.map_or(&[], Vec::as_slice));
     let (mut of_label, mut of_predicted) = (CellKinds::default(), CellKinds::default());
     let mut named = BTreeSet::new();
+    let labelling = bundle.filter(|_| columns.label.is_none());
+    let mut keys = Rows::default();
     let mut look = |row: &csv::StringRecord| {
         let cell = |at| row.get(at).unwrap_or_default();
+        if labelling.is_some() {
+            let split = columns.split.map(cell).filter(|split| !split.is_empty());
+            keys.add(cell(columns.key), split, None);
+        }
         let (label, predicted) = (columns.label.map(cell), cell(columns.predicted));
         label.into_iter().for_each(|label| of_label.look(&classes, label));
         of_predicted.look(&classes, predicted);
@@ -281,6 +295,7 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     };
     table::rows(run, &needed, &mut look).map_err(wrong)?;
     let kinds = decide(&of_label, &of_predicted).map_err(wrong)?;
+    let of_bundle = labelling.map(|bundle| keys.labels(bundle, cancel)).transpose()?;
     // Without the bundle, classes are those that the table names.
     let named: Vec<String> = named.into_iter().map(|(_, name)| name).collect();
     let classes = Classes::of(known.unwrap_or(&named));
@@ -293,7 +308,7 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     let (mut surest, mut worst) = (Greatest::default(), Greatest::default());
     let mut is_ranked = false;
     let mut take = |row: &csv::StringRecord| {
-        let prediction = columns.read(&classes, kinds, row);
+        let prediction = columns.read(&classes, kinds, of_bundle.as_ref(), row);
         n += 1;
         let class = number.get(prediction.label.as_str()).copied();
         joined.add(&prediction.key, prediction.split.as_deref(), class);
@@ -356,7 +371,8 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
         predictions.iter().map(one).collect::<Vec<_>>()
     };
     Ok(json!({
-        "name": run.shown, "n": n, "right": right, "unknown": unknown, "elsewhere": elsewhere,
+        "name": run.shown, "n": n, "right": right, "unknown": unknown,
+        "labels_of_bundle": of_bundle.is_some(), "elsewhere": elsewhere,
         "classes": classes.names.get(..side), "confusion": confusion, "is_ranked": is_ranked,
         "surest": shown(&surest.0), "worst": shown(&worst.0),
         "joined": joined, "unread_scores": { "n": unread.0, "cell": unread.1 },
@@ -464,7 +480,7 @@ mod tests {
             let columns = Columns::of(&header.to_vec().into()).unwrap();
             let names = ["0", "1", "2"].map(str::to_owned);
             let kinds = [CellKind::Names; 2];
-            columns.read(&Classes::of(&names), kinds, &row.to_vec().into()).scores
+            columns.read(&Classes::of(&names), kinds, None, &row.to_vec().into()).scores
         };
         let first = ["key", "label", "prediction"];
         let with = |more: &[&'static str]| [&first[..], more].concat();

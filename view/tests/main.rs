@@ -552,6 +552,52 @@ fn predictions_are_joined_with_their_pictures_by_key() {
     assert_eq!(page.refused("api/predictions?table=1").0, 400);
 }
 
+/// Where the table has no labels, or other ones, the bundle says which they are.
+#[test]
+fn a_table_is_compared_with_the_labels_of_its_bundle() {
+    let result = |table: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path());
+        let path = dir.path().join("answers.csv");
+        std::fs::write(&path, table).unwrap();
+        let runs = vec![Run::new(&path).unwrap()];
+        let site = Site::new(open(dir.path()), "bundle", dir.path().to_owned()).with_runs(runs);
+        let page = Served::of(site, dir);
+        loop {
+            let found = page.json("api/predictions?table=0");
+            if !found["result"].is_null() {
+                break found["result"].clone();
+            }
+        }
+    };
+    let example = |found: &Value, of: &str| (found[of]["n"].clone(), found[of]["key"].clone());
+    let none = (json!(0), json!(""));
+    // Sample `n` has label `n % 2`.
+    let found = result(
+        "key;prediction\ntrain/<b>2</b>.png;0\ntrain/<b>3</b>.png;0\nval/<b>13</b>.png;1\nelse;1\n",
+    );
+    assert_eq!(found["labels_of_bundle"], true);
+    assert_eq!(
+        (&found["n"], &found["right"], &found["unknown"]),
+        (&json!(4), &json!(2), &json!(1))
+    );
+    assert_eq!(found["confusion"], json!([[1, 0], [1, 1]]));
+    let joined = &found["joined"];
+    assert_eq!(example(joined, "missing"), (json!(1), json!("else")));
+    assert_eq!((example(joined, "twice"), example(joined, "other_label")), (none.clone(), none));
+
+    let found = result(
+        "key,split,label,prediction\ntrain/<b>3</b>.png,train,0,0\ntrain/<b>3</b>.png,train,1,0\ntrain/<b>2</b>.png,val,0,0\n",
+    );
+    assert_eq!(found["labels_of_bundle"], false);
+    let joined = &found["joined"];
+    assert_eq!(joined["rows"], 3);
+    // The key is in another split.
+    assert_eq!(example(joined, "missing"), (json!(1), json!("train/<b>2</b>.png")));
+    assert_eq!(example(joined, "twice"), (json!(1), json!("train/<b>3</b>.png")));
+    assert_eq!(example(joined, "other_label"), (json!(1), json!("train/<b>3</b>.png")));
+}
+
 /// Without the bundle, classes are those of the table, and nothing asks for samples.
 #[test]
 fn a_run_is_shown_without_its_bundle() {

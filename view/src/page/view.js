@@ -213,7 +213,7 @@ function whole(found) {
   return layers;
 }
 
-const marksOf = (found) => ({ boxes: found.fields.find((one) => one.boxes)?.boxes, points: found.fields.flatMap((one) => one.points ?? []) });
+const marksOf = (found) => ({ boxes: found.fields.find((one) => one.boxes)?.boxes, labels: found.fields.find((one) => one.name === "box_labels")?.numbers, points: found.fields.flatMap((one) => one.points ?? []) });
 
 // ── Samples ──
 
@@ -342,10 +342,26 @@ function moveInGrid(list, event) {
 
 const rgb = (colour) => (colour ? `rgb(${colour.join(" ")})` : "transparent");
 
-function shapes(width, height, { boxes = [], points = [], crops = [] }) {
+const COLOURS = ["#d1495b", "#2a9d8f", "#3f7fd0", "#c78a1e", "#a06cd5", "#3a8f4d", "#8d6e63", "#e07be0"];
+const colourOf = (number) => COLOURS[Math.abs(number) % COLOURS.length];
+
+/** The classes of boxes, in the colours of their boxes, with how many there are. */
+function boxClasses(labels) {
+  const counts = new Map();
+  for (const label of labels ?? []) counts.set(label, (counts.get(label) ?? 0) + 1);
+  return [...counts].sort(([a], [b]) => a - b).map(([label, n]) => {
+    const swatch = make("span", { class: "key" });
+    swatch.style.background = colourOf(label);
+    return make("span", {}, swatch, named(className(label)), n > 1 ? ` ${count(n)}   ` : "   ");
+  });
+}
+
+function shapes(width, height, { boxes = [], labels, points = [], crops = [] }) {
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
-  for (const [left, top, right, bottom] of boxes) {
-    svg.append(make("rect", { class: "box", x: left * width, y: top * height, width: Math.max(0, (right - left) * width), height: Math.max(0, (bottom - top) * height) }));
+  for (const [at, [left, top, right, bottom]] of boxes.entries()) {
+    const rect = make("rect", { class: "box", x: left * width, y: top * height, width: Math.max(0, (right - left) * width), height: Math.max(0, (bottom - top) * height) });
+    if (labels?.length === boxes.length) rect.style.stroke = colourOf(labels[at]);
+    svg.append(rect);
   }
   const radius = Math.max(width, height) / 150;
   // Coordinates up to 1 are fractions of the picture, others pixels.
@@ -400,8 +416,8 @@ function stage(id, found, image, overlays, choices) {
   const drawn = make("div", { hidden: true });
   const layers = make("div", { class: "layers" }, base, over);
   layers.style.aspectRatio = `${width} / ${height}`;
-  const { boxes = [], points } = marksOf(found);
-  const marks = shapes(width, height, { boxes, points });
+  const { boxes = [], labels, points } = marksOf(found);
+  const marks = shapes(width, height, { boxes, labels, points });
   if (boxes.length || points.length) layers.append(marks);
   const problem = make("div");
   base.addEventListener("error", () => problem.replaceChildren(fault("This picture cannot be shown: it cannot be decoded, or its bytes did not arrive.")));
@@ -466,6 +482,7 @@ function stage(id, found, image, overlays, choices) {
       overlays.length > 0 && make("label", {}, "Over it", overlay),
       overlays.length > 0 && make("label", {}, "Opacity", opacity),
       (boxes.length > 0 || points.length > 0) && make("label", { class: "row" }, marked, [boxes.length && nouns(boxes.length, "box").replace("boxs", "boxes"), points.length && nouns(points.length, "point")].filter(Boolean).join(", "))),
+    boxes.length > 0 && labels?.length > 0 && make("p", { class: "quiet", "aria-label": "Classes of the boxes" }, boxClasses(labels)),
     legend, make("h3", {}, "Histogram"), plot,
   ];
 }
@@ -618,8 +635,6 @@ function settingsForm(given, changed) {
   return { node, read };
 }
 
-const CROPS = ["#d1495b", "#2a9d8f", "#3f7fd0", "#c78a1e", "#a06cd5", "#3a8f4d", "#8d6e63", "#e07be0"];
-
 function delivered(sampleRow, title, colour) {
   const box = make("span", { class: "thumb" });
   if (sampleRow.image) box.append(make("img", { src: sampleRow.image, alt: "" }));
@@ -628,9 +643,9 @@ function delivered(sampleRow, title, colour) {
     image.style.opacity = "0.45";
     box.append(image);
   }
-  const { width, height, boxes } = sampleRow;
+  const { width, height, boxes, box_labels: labels } = sampleRow;
   if (boxes?.length) {
-    const svg = shapes(width, height, { boxes });
+    const svg = shapes(width, height, { boxes, labels });
     svg.setAttribute("preserveAspectRatio", "xMidYMid meet");
     box.append(svg);
   }
@@ -728,11 +743,11 @@ async function training(choices) {
     const [found, whole] = await Promise.all([get("epochs", { settings, id, epoch: epoch.value, n: 8 }, running.signal), get("sample", { id }, running.signal)]);
     const image = whole.fields.find((field) => field.name === "image" && field.picture);
     const { width, height } = image?.picture ?? { width: 1, height: 1 };
-    const crops = found.epochs.map((one, at) => ({ corners: one.crop, colour: CROPS[at % CROPS.length] })).filter(({ corners }) => corners);
+    const crops = found.epochs.map((one, at) => ({ corners: one.crop, colour: colourOf(at) })).filter(({ corners }) => corners);
     const layers = make("div", { class: width < 200 ? "layers sharp" : "layers" }, make("img", { alt: `Picture of ${plain(whole.key)}`, src: address("picture", { id, field: "image", stretch: bundle.fields.find((f) => f.name === "image")?.is_stretched ? 1 : "" }) }), shapes(width, height, { crops }));
     layers.style.aspectRatio = `${width} / ${height}`;
     layers.style.maxWidth = `min(100%, calc(60vh * ${width / height}))`;
-    const list = make("ul", { class: "grid", "aria-label": "Epochs" }, found.epochs.map((one, at) => make("li", {}, make("div", { class: "tile" }, delivered(one, `epoch ${one.epoch}`, CROPS[at % CROPS.length])))));
+    const list = make("ul", { class: "grid", "aria-label": "Epochs" }, found.epochs.map((one, at) => make("li", {}, make("div", { class: "tile" }, delivered(one, `epoch ${one.epoch}`, colourOf(at))))));
     result.replaceChildren(make("p", {}, make("a", { href: hash(`sample/${id}`) }, named(whole.key))), make("div", { class: "stage" }, layers),
       make("p", { class: "quiet" }, "Each outline is what one epoch takes of the picture. MixUp and CutMix need a whole batch and are not shown here."), list, ...code(found).filter(Boolean));
     say(`${nouns(found.epochs.length, "epoch")} from ${epoch.value} on.`);
@@ -857,7 +872,7 @@ async function runs() {
     const list = (title, ones) => [make("h3", {}, title), make("ul", { class: "grid", "aria-label": title }, ones.map(predicted))];
     ids.push(...found.surest.map(({ id }) => id).filter(Boolean));
     section.replaceChildren(...[section.firstChild,
-      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
+      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.labels_of_bundle ? " The table has no labels: they are those of the bundle." : ""}${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
       ...doubts(found),
       ...(found.confusion.length ? [matrix(found)] : []),
       !bundle.views.includes("samples") && found.surest.length > 0 && withoutBundle(),
