@@ -110,6 +110,10 @@ rules! {
         finds "a line that is neither `name = value` nor a statement"
         why "condor_submit refuses the file"
         fix "write `name = value`, or `#` before a comment" source SUBMIT;
+    BAD_CONDITION = Submit Error "bad-condition"
+        finds "an `if` that compares something, such as `if $(n) > 1`"
+        why "condor_submit refuses the file: it knows only `true`, numbers, `defined NAME` and `version >= 9.0`"
+        fix "set a macro to `true` or `false`, and write `if $(NAME)`" source SUBMIT;
     NO_ENDIF = Submit Error "no-endif"
         finds "an `if` without `endif`"
         why "the rest of the file belongs to this `if`"
@@ -162,6 +166,10 @@ rules! {
         finds "a value that the command does not have, or two that exclude each other"
         why "condor_submit refuses the file"
         fix "choose one of the values in the manual" source SUBMIT;
+    BAD_TRUTH = Submit Warning "bad-value"
+        finds "`transfer_executable` with a text that is neither true nor false"
+        why "HTCondor takes the default"
+        fix "write `true` or `false`" source SUBMIT;
     BAD_CAPABILITY = Submit Warning "bad-value"
         finds "`gpus_minimum_capability = 80`"
         why "it is compared with a number that no GPU has: the job matches no machine"

@@ -1,5 +1,6 @@
 """HTCondor's own code makes the ads of every file that `gular job new` writes, and matches them."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -131,6 +132,27 @@ for line, accepted in {
         taken = False
     lint = subprocess.run([GULAR, "job", "lint", "--strict", "line.sub"], capture_output=True, text=True)
     check(f"lint and HTCondor on {line.splitlines()[-1]}", (taken, lint.returncode == 0) == (accepted, accepted), f"{taken} {lint.stdout}")
+# The same of many lines: which is refused, HTCondor says here.
+pathlib.Path("items.txt").write_text("1 2\n3 4\n")
+for name in ["a", "b", "x", "x.sif"]:
+    pathlib.Path(name).write_text("")
+cases = [line for line in (pathlib.Path(__file__).parent / "htcondor/lines.txt").read_text().split("\n")[1:-1]]
+HEAD = "executable = run.sh\noutput = o.$(Cluster).$(Process)\nerror = e.$(Cluster).$(Process)\nlog = l\nrequest_cpus = 1\nrequest_memory = 1GB\nrequest_disk = 1GB\n"
+refused, made = set(), []
+for number, case in enumerate(cases):
+    made.append(f"line{number}.sub")
+    text = HEAD + case.replace("\\n", "\n") + ("\n" if case.lower().startswith("queue") else "\nqueue\n")
+    pathlib.Path(made[-1]).write_text(text)
+    try:
+        submit = htcondor.Submit(text)
+        items = list(submit.itemdata() or [])
+        list(submit.procs(count=0 if items else 1, itemdata=iter(items) if items else None, clusterid=7, procid=0, qdate=1, owner="me"))
+    except Exception:  # condor_submit's own words
+        refused.add(made[-1])
+lint = subprocess.run([GULAR, "job", "lint", "--json", *made], capture_output=True, text=True)
+errors = {finding["file"] for finding in json.loads(lint.stdout)["findings"] if finding["severity"] == "error"}
+differ = [cases[int(name[4:-4])] for name in sorted(refused ^ errors)]
+check(f"{len(cases)} lines are refused by both or by neither", not differ and len(refused) > 200, "\n".join(differ))
 job = next(iter(htcondor.Submit('executable = run.sh\nenvironment = "A=1;B=2"\nlog = x\nqueue\n').procs(count=0, clusterid=1, procid=0, qdate=1, owner="me")))
 check("in quotes a `;` is part of a value", str(job.get("Environment")) == "A=1;B=2", job.get("Environment"))
 # Words without double quotes are attributes: the job is accepted, and matches no machine.

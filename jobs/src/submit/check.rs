@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::commands::{is_certain, is_known, nearest, nearest_attribute};
 use super::expand::{Expanded, Variables, expand};
 use super::parse::{Set, SetForm, Submit};
-use super::{expressions, files, programs, quotes, sandbox, values};
-use crate::disk::{Disk, below, start};
+use super::{expressions, files, forms, programs, quotes, sandbox, values};
+use crate::disk::{Disk, below, foreign, start};
 use crate::finding::{Edit, FileFindings, JobFinding};
 use crate::rules;
 
@@ -173,6 +173,7 @@ pub(crate) fn check(
     values::check(&context, &mut report);
     quotes::check(&context, &mut report);
     expressions::check(&context, &mut report);
+    forms::check(&context, &mut report);
     files::check(&context, &mut report);
     sandbox::check(&context, &mut report);
     let mut findings = programs::check(&context, &mut report, seen);
@@ -418,12 +419,38 @@ fn near(context: &Context<'_>, name: &str) -> Option<String> {
     (distance(nearest) <= 2).then(|| nearest.to_owned())
 }
 
+/// Whether condor_submit takes the text behind `if`: it compares nothing but versions.
+fn is_condition(text: &str) -> bool {
+    let text = text.trim_start_matches(['!', ' ']).to_ascii_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words.as_slice() {
+        ["true" | "false" | "yes" | "no" | "t" | "f" | "defined"] | ["defined", _] => true,
+        ["version", comparison, ..] => comparison.starts_with(['<', '>', '=', '!']),
+        [one] => one.starts_with('$') || one.parse::<f64>().is_ok(),
+        _ => text.starts_with("$(") && text.ends_with(')') && text.matches(')').count() == 1,
+    }
+}
+
 /// Lines that are not statements, or that have no effect.
 fn statements(context: &Context<'_>, given: &Given, report: &mut FileFindings) {
     for strange in &context.submit.strange {
         let start: String = strange.text.chars().take(60).collect();
         let what = format!("`{start}` is neither `name = value` nor a statement");
         report.add(&rules::NOT_A_STATEMENT, strange.line, what);
+    }
+    for (line, file) in &context.submit.included {
+        if foreign(file, context.disk).is_none()
+            && !context.disk.exists(&below(&context.folder, file))
+        {
+            let what = format!("`{file}` does not exist");
+            report.add(&rules::MISSING_FILE, *line, what);
+        }
+    }
+    for (line, condition) in &context.submit.conditions {
+        if !is_condition(condition) {
+            let what = format!("`{condition}` is not a condition of `if`");
+            report.add(&rules::BAD_CONDITION, *line, what);
+        }
     }
     if let Some(line) = context.submit.open_if {
         report.add(&rules::NO_ENDIF, line, "this `if` has no `endif`");

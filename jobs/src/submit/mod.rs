@@ -9,10 +9,12 @@
 //! ```
 
 mod check;
+mod classad;
 mod commands;
 mod expand;
 mod expressions;
 mod files;
+mod forms;
 mod job_outputs;
 mod parse;
 mod programs;

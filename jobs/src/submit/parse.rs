@@ -65,6 +65,10 @@ pub(crate) struct Submit {
     pub(crate) asked: Vec<String>,
     /// Whether there is an `include` or a `use`, which may set anything.
     pub(crate) includes: bool,
+    /// Conditions of `if` and `elif`, with their lines.
+    pub(crate) conditions: Vec<(usize, String)>,
+    /// Files that are always included, with their lines.
+    pub(crate) included: Vec<(usize, String)>,
     /// Logical lines, for checks of the text itself.
     pub(crate) lines: Vec<Line>,
 }
@@ -145,7 +149,7 @@ impl Submit {
                 continue;
             }
             let word = text
-                .split(|c: char| c.is_whitespace() || c == '(' || c == ':')
+                .split(|c: char| c.is_whitespace() || "(:=".contains(c))
                 .next()
                 .unwrap_or_default();
             // `include : file` and `error : text` are statements, `error = file` sets a command.
@@ -159,8 +163,14 @@ impl Submit {
                 submit.stray_branches.push(line.number);
             }
             match word.to_ascii_lowercase().as_str() {
-                "queue" if !is_set => {
-                    let mut queue = Queue::parse(line.number, text.get(5..).unwrap_or_default());
+                "queue" => {
+                    if is_set {
+                        // condor_submit refuses `queue = 3`.
+                        submit.strange.push(Strange { line: line.number, text: text.to_owned() });
+                    }
+                    let words = text.get(5..).unwrap_or_default().trim_start();
+                    let words = words.trim_start_matches(['=', ':']);
+                    let mut queue = Queue::parse(line.number, words);
                     while queue.wants_lines() {
                         let Some(line) = rest.next() else { break };
                         queue.push(line.number, &line.text);
@@ -171,6 +181,8 @@ impl Submit {
                     if word.eq_ignore_ascii_case("if") {
                         ifs.push(line.number);
                     }
+                    let condition = text.get(word.len()..).unwrap_or_default().trim();
+                    submit.conditions.push((line.number, condition.to_owned()));
                     let lower = text.to_ascii_lowercase();
                     let mut words = lower.split(|c: char| c.is_whitespace() || c == '!');
                     if words.any(|word| word == "defined") {
@@ -186,7 +198,14 @@ impl Submit {
                 "endif" if !is_set => {
                     ifs.pop();
                 }
-                "include" | "use" if !is_set => submit.includes = true,
+                "include" | "use" if !is_set => {
+                    submit.includes = true;
+                    let file = text.split_once(':').filter(|(head, _)| {
+                        head.trim().eq_ignore_ascii_case("include") && !text.contains('$')
+                    });
+                    let file = file.map(|(_, file)| (line.number, file.trim().to_owned()));
+                    submit.included.extend(file.filter(|_| ifs.is_empty()));
+                }
                 "warning" | "error" if !is_set && mark == Some(":") => {}
                 _ => match assigned(text) {
                     Some((name, operator, value)) => {
@@ -195,12 +214,18 @@ impl Submit {
                         if operator == "@" {
                             let mark = format!("@{value}");
                             let mut body: Vec<&str> = Vec::new();
-                            for line in rest.by_ref() {
+                            let ended = rest.by_ref().any(|line| {
                                 end = line;
-                                if line.text == mark {
-                                    break;
+                                let is_end = line.text == mark;
+                                if !is_end {
+                                    body.push(&line.text);
                                 }
-                                body.push(&line.text);
+                                is_end
+                            });
+                            if !ended {
+                                let text = text.to_owned();
+                                submit.strange.push(Strange { line: line.number, text });
+                                continue;
                             }
                             value = body.join("\n").trim().to_owned();
                         }
@@ -284,8 +309,12 @@ fn assigned(text: &str) -> Option<(&str, &str, &str)> {
     let separator = operator.strip_prefix('+');
     let is_operator = matches!(operator, "" | "@")
         || separator.is_some_and(|s| matches!(s, "" | "," | ";" | "|" | "&" | "*" | "||" | "&&"));
-    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '+' | '-');
-    (is_operator && !name.is_empty() && name.chars().all(part)).then_some((name, operator, value))
+    let bare = name.strip_prefix(['+', '-']).unwrap_or(name);
+    let is_attribute = name.starts_with('+');
+    let part = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/') || (is_attribute && c == '-')
+    };
+    (is_operator && !bare.is_empty() && bare.chars().all(part)).then_some((name, operator, value))
 }
 
 #[cfg(test)]
@@ -309,7 +338,7 @@ two
 lines
 @end
 odd line
-queue = 3
+
 queue 2
 log = l
 include : common.inc
@@ -330,7 +359,6 @@ if true";
                 (5, "arguments", "x y"),
                 (8, "request_cpus", "2"),
                 (10, "text", "two\nlines"),
-                (15, "queue", "3"),
                 (17, "log", "l"),
             ]
         );

@@ -71,8 +71,8 @@ impl Queue {
             at += word.len();
         }
         let head = head.join(" ");
-        let Some((keyword, source)) = found else {
-            queue.count = head;
+        let Some((keyword, source)) = found.filter(|(_, source)| !source.is_empty()) else {
+            queue.count = text.to_owned();
             return queue;
         };
         let (count, vars) = match head.split_once(char::is_whitespace) {

@@ -19,7 +19,9 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
         let fault =
             quoted_fault(set.value.trim()).filter(|_| is_read && name != "transfer_output_remaps");
         let what = match fault {
-            _ if quotes(set.value.trim(), name) % 2 == 1 => {
+            _ if quotes(set.value.trim(), name) % 2 == 1
+                && (is_read || name == "transfer_output_remaps") =>
+            {
                 format!("a quote in `{name}` is not closed")
             }
             Some(fault) => format!("{fault} in `{name}`"),
@@ -28,6 +30,12 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
         report.add(&rules::OPEN_QUOTE, set.line, what);
     }
     let Some(set) = context.submit.any(&["environment", "env"]) else { return };
+    if let Some(word) = without_value(&set.value) {
+        let what = format!("`{word}` in `environment` is not `NAME=value`");
+        report
+            .add(&rules::BAD_NUMBER, set.line, what)
+            .fix("write `NAME=value`; a value with spaces in single quotes: `\"A=1 B='2 3'\"`");
+    }
     if set.value.starts_with('"') {
         semicolons(context, report);
         return;
@@ -50,6 +58,26 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
             .then(|| context.with_value(set, &format!("\"{}\"", set.value)))
             .flatten();
     }
+}
+
+/// The first part of an environment that is not a variable with a value.
+fn without_value(text: &str) -> Option<&str> {
+    // Macros may be whole variables, and quotes that are not closed are told elsewhere.
+    let text = text.trim();
+    if text.contains('$') || quoted_fault(text).is_some() {
+        return None;
+    }
+    let Some(inside) = text.strip_prefix('"') else {
+        let mut parts = text.split([';', '|']).map(str::trim);
+        return parts.find(|part| !part.is_empty() && !part.contains('='));
+    };
+    let inside = inside.strip_suffix('"')?;
+    let mut in_quotes = false;
+    let words = inside.split(|c: char| {
+        in_quotes ^= c == '\'';
+        c.is_whitespace() && !in_quotes
+    });
+    { words }.find(|word| !word.is_empty() && word.find('=').is_none_or(|at| at == 0))
 }
 
 /// How many double quotes part words. In arguments without outer quotes `\"` is a plain character.
@@ -144,6 +172,23 @@ mod tests {
         }
         for wrong in ["\"it's\"", "\"a 'b\"", "\"a\" b \"c\"", "--name \"a b\""] {
             assert!(quoted_fault(wrong).is_some(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_variable_is_found() {
+        for right in ["", "A=1;B=2", "A=1; B=2;", "\"A=1 B='2 3'\"", "\"\"", "\"A=\"", "A=$(x) y"] {
+            assert_eq!(without_value(right), None, "{right}");
+        }
+        for (wrong, word) in [
+            ("\"A\"", "A"),
+            ("\"A=1 B\"", "B"),
+            ("\"A=1 =2\"", "=2"),
+            ("A", "A"),
+            ("A=1;B", "B"),
+            ("\"A = 1\"", "A"),
+        ] {
+            assert_eq!(without_value(wrong), Some(word), "{wrong}");
         }
     }
 

@@ -31,7 +31,7 @@ fn nothing_is_said_of_right_files_and_nothing_is_repaired() {
     for lines in [
         "RequestMemory = 2GB\nWhenToTransferOutput = ON_EXIT\nOnExitRemove = true\nqueue",
         "box_oauth_permissions = read\nweb_container_port = 80\nremote_universe = vanilla\nqueue",
-        "include : file\nqueue",
+        "include ifexist : file\nqueue",
         "if ! defined X\n  error : X is not set\nendif\nqueue",
         "should_transfer_files = ALWAYS\nqueue",
         "request_gpus = undefined\nqueue",
@@ -68,7 +68,16 @@ fn what_the_tools_refuse_is_an_error_and_the_rest_is_not() {
     check("arguments = $(lr)\nqueue", "undefined-macro warning");
     check("log = a.log", "no-queue warning");
     check("request_gpus = 1 # one\nqueue", "comment-in-value error");
-    check("request_gpus = 2 cores\nqueue", "bad-value error");
+    check("request_gpus = 2 cores\nqueue", "bad-expression error");
+    check("hold = yes\nqueue", "bad-value error");
+    check("priority = high\nqueue", "bad-value error");
+    check("+Kind = a b\nqueue", "bad-expression error");
+    check("universe = docker\nqueue", "bad-value error");
+    check("queue = 1", "not-a-statement error");
+    check("My-Attr = 1\nqueue", "not-a-statement error");
+    check("environment = \"A\"\nqueue", "bad-value error");
+    check("include : none.sub\nqueue", "missing-file error");
+    check("accounting_group = a b\nqueue", "bad-value error");
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::units::condor_bytes;
 
 pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     sizes(context, report);
-    counts(context, report);
     gpus(context, report);
     words(context, report);
     images(context, report);
@@ -64,7 +63,8 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
     for (name, unit, least, unit_name) in rows {
         let Some((set, value)) = context.value(name) else { continue };
         let text = value.text.trim();
-        if text.is_empty() || value.varies || text.contains(" #") {
+        let is_known = !value.varies && value.undefined.is_empty();
+        if text.is_empty() || !is_known || text.contains(" #") {
             continue;
         }
         match size(text, unit) {
@@ -100,23 +100,6 @@ fn sizes(context: &Context<'_>, report: &mut FileFindings) {
     {
         let what = format!("not set: `{}`", absent.join("`, `"));
         report.add(&rules::NO_REQUEST, queue.line, what);
-    }
-}
-
-fn counts(context: &Context<'_>, report: &mut FileFindings) {
-    for name in ["request_cpus", "request_gpus", "checkpoint_exit_code", "max_retries"] {
-        let Some((set, value)) = context.value(name) else { continue };
-        let text = value.text.trim();
-        // A name is an attribute, such as `undefined`.
-        let is_name = text.chars().all(|c| c.is_alphanumeric() || c == '_')
-            && text.starts_with(char::is_alphabetic)
-            && name.starts_with("request_");
-        let signs = ["*", "+", "(", "?", ".", "$", "-", "/"];
-        let expression = is_name || signs.iter().any(|sign| text.contains(sign));
-        if !value.varies && !expression && !text.contains(" #") && text.parse::<i64>().is_err() {
-            let what = format!("`{name} = {text}` is not a whole number");
-            report.add(&rules::BAD_NUMBER, set.line, what);
-        }
     }
 }
 
@@ -246,10 +229,9 @@ fn words(context: &Context<'_>, report: &mut FileFindings) {
         let near = near.filter(|word| {
             crate::spelling::distance(&word.to_lowercase(), &text.to_lowercase()) <= 2
         });
-        report
-            .add(&rules::BAD_WORD, set.line, what)
-            .fix(format!("write one of {}", known.join(", ")))
-            .edit = near.and_then(|word| context.with_value(set, word));
+        let rule = if name == "transfer_executable" { &rules::BAD_TRUTH } else { &rules::BAD_WORD };
+        report.add(rule, set.line, what).fix(format!("write one of {}", known.join(", "))).edit =
+            near.and_then(|word| context.with_value(set, word));
     }
 }
 
@@ -268,17 +250,8 @@ fn images(context: &Context<'_>, report: &mut FileFindings) {
             )
             .fix("keep one of the two");
     }
-    let wants = context
-        .value("universe")
-        .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("container"));
-    if let Some((set, _)) =
-        wants.filter(|_| container.is_none() && docker.is_none() && !context.submit.includes)
-    {
-        report
-            .add(&rules::BAD_WORD, set.line, "the universe is `container`, but there is no image")
-            .fix("set `container_image`");
-    }
-    let programs = ["executable", "shell"].iter().any(|name| context.submit.get(name).is_some());
+    let is_given = |name: &&str| context.submit.get(name).is_some_and(|set| !set.value.is_empty());
+    let programs = ["executable", "shell"].iter().any(is_given);
     if !programs
         && container.is_none()
         && docker.is_none()
