@@ -41,6 +41,7 @@ mod error;
 pub mod export;
 pub mod fetch;
 mod hash_file;
+mod image_watch;
 mod labels;
 pub mod lock;
 pub mod make;

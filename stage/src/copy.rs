@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,6 +13,7 @@ use gular_bundle::{
 };
 use gular_files::{TEMP_PREFIX, parallel};
 
+use super::make_folder::make_folder;
 use super::source::{Directory, PlainFile};
 use crate::{Error, Unfit};
 
@@ -251,12 +252,6 @@ fn check_stop(stop: &AtomicBool) -> Result<(), Error> {
         true => Err(Error::cancelled()),
         false => Ok(()),
     }
-}
-
-pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700);
-    builder.create(path).map_err(|e| Error::io("create", path, e))
 }
 
 /// Creates a new file, and fails if there is a file or link with that name.

@@ -16,14 +16,19 @@
 mod copy;
 mod error;
 mod folder;
+mod make_folder;
 mod measured_space;
 mod memory;
 mod mount;
+mod need;
+mod options;
 mod recognise;
 mod source;
 mod staged;
 mod target_folder;
 
 pub use error::{Error, Unfit};
-pub use measured_space::{SpaceLimit, StageTo};
-pub use staged::{StageOptions, StageReport, Staged, plan, stage};
+pub use measured_space::StageTo;
+pub use memory::SpaceLimit;
+pub use options::StageOptions;
+pub use staged::{StageReport, Staged, plan, stage};

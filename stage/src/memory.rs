@@ -7,7 +7,17 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::measured_space::SpaceLimit;
+/// A limit on the size of the copy, such as free memory or disk space.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SpaceLimit {
+    /// The name of the limit in messages.
+    pub name: String,
+    /// Bytes that the limit still allows.
+    #[serde(rename = "available")]
+    pub available_bytes: u64,
+    /// Whether memory is limited, and not the space of a disk.
+    pub memory: bool,
+}
 
 /// cgroup v1 writes a number near 2⁶³ for "no limit".
 const UNLIMITED_V1: u64 = 1 << 62;

@@ -19,8 +19,8 @@ use std::process::{Command, Stdio};
 
 use gular_bundle::{Bundle, DATA_DIR, Envelope, MANIFEST_NAME, SAMPLES_NAME, ShardEntry, Split};
 
-use super::copy::make_folder;
-use super::measured_space::Need;
+use super::make_folder::make_folder;
+use super::need::Need;
 use crate::Error;
 
 /// The folder of the shards, below the folder of the copy.

@@ -7,10 +7,10 @@ use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_files::Env;
 use gular_transfer::{BundleUrl, Cache, Client, FetchOptions, RemoteBundle, Trust, Watch};
 
-use super::measured_space::Need;
 use super::mount;
+use super::need::Need;
+use super::options::StageOptions;
 use super::source::{Directory, Source};
-use super::staged::StageOptions;
 use crate::{Error, Unfit};
 
 /// A source, and where it is from.

@@ -13,8 +13,8 @@ use gular_bundle::{
 };
 use gular_transfer::RemoteBundle;
 
-use super::measured_space::Need;
 use super::mount;
+use super::need::Need;
 use crate::{Error, Unfit};
 
 /// A source that was measured, but not read yet.

@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gular_files::{Env, Lock, Watch};
-use gular_transfer::{Access, BundleUrl, Cache, FetchOptions, Trust, fetch};
+use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, fetch};
 
-use super::copy::{Copy, make_folder};
+use super::copy::Copy;
 use super::folder::{Folder, Gate, Stale, State};
-use super::measured_space::{MeasuredSpace, Need, SpaceLimit, StageTo};
+use super::make_folder::make_folder;
+use super::measured_space::MeasuredSpace;
+use super::memory::SpaceLimit;
 use super::mount;
+use super::need::Need;
+use super::options::StageOptions;
 use super::recognise::{Found, cached_samples, client, look, remote};
 use super::source::Source;
 use super::target_folder::{Base, bases, no_base};
@@ -19,45 +23,6 @@ use crate::Error;
 
 /// How long to wait before a copy that another process makes is examined again.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Options of [`stage`]: what is staged, and how.
-#[derive(Debug, Clone)]
-pub struct StageOptions {
-    /// The place of the copy.
-    pub to: StageTo,
-    /// Whether a bundle's samples are written as plain files, with names as from `gular convert`.
-    pub unpack: bool,
-    /// Whether the shards of a bundle on this machine are mounted instead of copied; they must be
-    /// SquashFS images.
-    pub mount: bool,
-    /// Whether the copy stays after its last user leaves, until a run without this option uses it.
-    pub keep: bool,
-    /// Number of threads that copy.
-    pub jobs: usize,
-    /// How the servers of a URL are asked.
-    pub access: Access,
-    /// For a URL, whether to read from the origin instead of from caches.
-    pub direct: bool,
-    /// The folder with `dev`, `proc` and `sys`: `/`, except in tests.
-    pub root: PathBuf,
-}
-
-impl Default for StageOptions {
-    /// Returns the defaults: memory or scratch, the bundle's own files, removed at the end, four
-    /// threads.
-    fn default() -> Self {
-        Self {
-            to: StageTo::Auto,
-            unpack: false,
-            mount: false,
-            keep: false,
-            jobs: 4,
-            access: Access::default(),
-            direct: false,
-            root: "/".into(),
-        }
-    }
-}
 
 /// The result of [`stage`] or [`plan`].
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use gular_files::Env;
 
 use super::folder::Folder;
-use super::measured_space::{MeasuredSpace, Need};
+use super::measured_space::MeasuredSpace;
+use super::need::Need;
+use super::options::StageOptions;
 use super::source::Source;
-use super::staged::StageOptions;
 use crate::Error;
 
 /// A folder to stage to.

@@ -67,7 +67,6 @@ mod options;
 mod program;
 mod project;
 mod unpack;
-mod watch;
 mod write;
 
 pub use self::build::{Built, build};
@@ -78,6 +77,6 @@ pub use self::options::{BuildOptions, ImageCompression, ImageFormat};
 pub use self::program::{Compile, Program};
 pub use self::project::Project;
 pub use self::unpack::{Places, Unpacked, unpack};
-pub use self::watch::{ImageWatch, Note, Relocked, Step};
 pub(crate) use self::write::{Named, write_sif};
 pub use self::write::{Output, OutputLayer, Writing, name_by_content};
+pub use crate::image_watch::{ImageWatch, Note, Relocked, Step};

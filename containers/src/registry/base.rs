@@ -18,7 +18,7 @@ use super::ranges::{Ranges, fault};
 use super::session::Scope;
 use super::{Method, Reference, Registries, Registry, Request};
 use crate::fetch::{Archives, Stream, Told, Transport, TransportFault};
-use crate::make::{ImageWatch, Note, Step};
+use crate::image_watch::{ImageWatch, Note, Step};
 use crate::oci::OciLayout;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result, Sha256};

@@ -15,7 +15,7 @@ use super::manifest::{self, Document, INDEXES, MANIFESTS};
 use super::ranges::Ranges;
 use super::{Reference, Registry};
 use crate::fetch::{Archives, Told};
-use crate::make::{ImageWatch, Note, Step};
+use crate::image_watch::{ImageWatch, Note, Step};
 use crate::oci::platforms;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result};

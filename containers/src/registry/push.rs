@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::manifest;
 use super::upload::{Blob, Sent, Uploads};
 use super::{Reference, Registry};
-use crate::make::{ImageWatch, Step};
+use crate::image_watch::{ImageWatch, Step};
 use crate::oci::{OciImage, OciLayout};
 use crate::{Error, OciDigest, Result};
 

@@ -14,7 +14,7 @@ use super::pull::{bad, digest_of, parse, within};
 use super::push::push;
 use super::upload::{Blob, EMPTY, Held};
 use super::{Pulled, Pulling, Pushed, Pushing, Reference};
-use crate::make::Step;
+use crate::image_watch::Step;
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// The media type of a SIF's layer.

@@ -27,7 +27,7 @@ use super::answer::uploaded;
 use super::origin::next;
 use super::session::{Halt, Scope, again, form};
 use super::{Answer, Method, Registry, Request};
-use crate::make::{ImageWatch, Note};
+use crate::image_watch::{ImageWatch, Note};
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// Bytes of one request, unless the registry wants more: what is in memory per thread, and

@@ -6,14 +6,8 @@ use fast_image_resize::{
     pixels::{F32, U8, U16},
 };
 
+use crate::resize::Plane;
 use crate::{Error, Rect, Resize, ResizeFilter, Resizer};
-
-/// The values of one channel before and after resizing; the buffers are kept between pictures.
-#[derive(Default)]
-pub struct Plane<P> {
-    pub(crate) from: Vec<P>,
-    pub(crate) to: Vec<P>,
-}
 
 /// The type of a channel that [`Resizer::resize_channels`] takes: `u8`, `u16` or `f32`.
 pub trait Sample: Copy + Default + private::Plane {}

@@ -10,8 +10,14 @@ use crate::{
     Error, Picture, Rect,
     orientation::mirror_row,
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
-    planes::Plane,
 };
+
+/// The values of one channel before and after resizing; the buffers are kept between pictures.
+#[derive(Default)]
+pub struct Plane<P> {
+    pub(crate) from: Vec<P>,
+    pub(crate) to: Vec<P>,
+}
 
 /// How a pixel is computed from the source pixels that it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -12,12 +12,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, version};
 
 use super::Error;
-use super::folder::Folder;
-
-/// File name of the authority's certificate.
-pub(super) const CA_FILE: &str = "ca.pem";
-/// File name of the authority's key.
-pub(super) const KEY_FILE: &str = "ca-key.pem";
+use super::folder::{CA_FILE, Folder, KEY_FILE};
 
 /// TLS for a server named `localhost`, under the folder's authority.
 pub(super) fn acceptor(folder: &Folder) -> Result<TlsAcceptor, Error> {

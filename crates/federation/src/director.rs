@@ -8,12 +8,24 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use serde_json::json;
 
-use super::Trouble;
 use super::counters::Counters;
 use super::issuer::Issuer;
 use super::name::Name;
 use super::reply::{self, Answer, done};
 use super::serve::{Handler, drain};
+
+/// A failure that the director simulates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The director works.
+    None,
+    /// The director was restarted, and knows no server yet: 429.
+    Restarted,
+    /// No origin has reported to the director for a while: 404 for all objects.
+    NoOrigins,
+    /// Nobody answers, discovery included; for good.
+    Down,
+}
 
 /// The path at which anybody can read the counts of requests. No real federation has it.
 const COUNTS_PATH: &str = "/.well-known/gular-counts";
@@ -35,7 +47,7 @@ pub(super) struct Director {
     pub(super) advertised_issuer: Option<String>,
     pub(super) issuer: Arc<Issuer>,
     pub(super) counters: Arc<Counters>,
-    /// The current [`Trouble`](super::Trouble), as a number.
+    /// The current [`Trouble`], as a number.
     pub(super) trouble: Arc<AtomicU8>,
 }
 

@@ -9,9 +9,12 @@ use gular_files::{Lock, LockMode, persist, temp_with_mode};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::authority::{CA_FILE, KEY_FILE};
 
 const STATE_FILE: &str = "federation.json";
+/// File name of the authority's certificate.
+pub(super) const CA_FILE: &str = "ca.pem";
+/// File name of the authority's key.
+pub(super) const KEY_FILE: &str = "ca-key.pem";
 
 /// The addresses of a running federation, for programs that make tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

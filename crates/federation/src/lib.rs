@@ -46,7 +46,8 @@ mod server;
 mod store;
 
 pub use counters::Counts;
+pub use director::Trouble;
 pub use error::Error;
 pub use mint::{MAX_LIFETIME, TokenRequest, mint};
 pub use options::{Caches, Options, Origin};
-pub use server::{Federation, Trouble};
+pub use server::Federation;

@@ -15,30 +15,17 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::access::Guard;
-use super::authority::{self, CA_FILE};
+use super::authority;
 use super::cache::Cache;
 use super::counters::{Counters, Counts};
-use super::director::Director;
-use super::folder::{Folder, State};
+use super::director::{Director, Trouble};
+use super::folder::{CA_FILE, Folder, State};
 use super::issuer::Issuer;
 use super::line::Line;
 use super::origin;
 use super::serve::{Handler, serve};
 use super::store::Store;
 use super::{Caches, Error, Options, Origin};
-
-/// A failure that the director simulates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// The director works.
-    None,
-    /// The director was restarted, and knows no server yet: 429.
-    Restarted,
-    /// No origin has reported to the director for a while: 404 for all objects.
-    NoOrigins,
-    /// Nobody answers, discovery included; for good.
-    Down,
-}
 
 /// A federation that serves until it is dropped.
 pub struct Federation {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
-use crate::make::{ImageWatch, Note};
+use crate::image_watch::{ImageWatch, Note};
 use crate::registry::{Blob, Held, Reference};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
