@@ -279,6 +279,10 @@ mod tests {
         batch("", "srun server &\nwhile true; do curl -s x || exit 1; sleep 9; done");
         batch("#SBATCH -n4", "srun --container-image=x python train.py");
         batch("#SBATCH -n4", "# PyTorch lightning\nsrun python train.py");
+        batch(
+            "#SBATCH -n4",
+            "srun -n1 python train.py 1 &\nsrun --ntasks=1 python train.py 2 &\nwait",
+        );
         check(
             "a.dag",
             "SUBMIT-DESCRIPTION D {\nexecutable = run.sh\n}\nJOB A D\nMAXJOBS S+big 2\n",

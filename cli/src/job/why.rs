@@ -48,7 +48,10 @@ pub(super) fn run(args: &WhyArgs, output: &Output) -> Result<Exit, Failure> {
         } else if !Path::new(source).exists() && is_job(source) {
             ask(source)?
         } else {
-            let failed = |e| Failure::from(gular_files::Error::new("read", source, e));
+            let failed = |e| {
+                let failure = Failure::from(gular_files::Error::new("read", source, e));
+                failure.with_hint("give a file, or the number of a job, such as `123` or `123.0`")
+            };
             read(BufReader::new(File::open(source).map_err(failed)?), source)?
         };
         if found.is_empty() {

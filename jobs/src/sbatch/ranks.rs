@@ -300,7 +300,10 @@ fn meeting_place(
     launchers: &[Launcher<'_>],
     report: &mut FileFindings,
 ) {
-    let srun = script.commands.iter().find(|command| command.program() == "srun");
+    // `srun -n1 … &` starts one process of many that know nothing of each other.
+    let is_alone = |srun: &Command| own_value(srun, "--ntasks", Some("-n")) == Some("1");
+    let sruns = script.commands.iter().filter(|command| command.program() == "srun");
+    let srun = { sruns }.find(|srun| !is_alone(srun));
     let nodes = header.number("nodes").unwrap_or(1);
     let tasks = header.number("ntasks").or_else(|| header.number("ntasks-per-node")).unwrap_or(1);
     let learns = ["torch", "gular-train", "train.py"].iter().any(|word| text.contains(word));
