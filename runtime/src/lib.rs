@@ -25,6 +25,8 @@ mod rank;
 pub mod schedule;
 mod stop;
 #[cfg(feature = "torch")]
+mod tensor_options;
+#[cfg(feature = "torch")]
 pub mod torch;
 
 pub use deadline::Deadline;

@@ -9,7 +9,7 @@ use super::CudaError;
 use super::device_slots::{Lanes, Views};
 use super::memory::{DeviceBytes, page_locked};
 use crate::Error;
-use crate::torch::Slots;
+use crate::tensor_options::Slots;
 
 /// A copy stream of our own, libtorch's stream, and slots on the device.
 pub(crate) struct CudaLanes {

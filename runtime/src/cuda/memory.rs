@@ -11,7 +11,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::lanes::refused;
 use crate::Error;
-use crate::torch::Slots;
+use crate::tensor_options::Slots;
 
 /// The byte that fills a slot before each batch, to show that nothing reads it too early.
 const POISON: u8 = 0xA5;

@@ -21,7 +21,7 @@ use super::library::{self, reason};
 use super::{CudaError, Gpu};
 use crate::Error;
 use crate::group::Group;
-use crate::torch::BUCKET_BYTES;
+use crate::tensor_options::BUCKET_BYTES;
 
 const NAME: &str = "libnccl.so.2";
 

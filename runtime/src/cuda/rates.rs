@@ -12,7 +12,7 @@ use super::lanes::{CudaLanes, Memory, refused};
 use super::memory::{Pinned, page_locked, pin};
 use crate::Error;
 use crate::loader::{LoaderError, pages};
-use crate::torch::{FeedOptions, Pin};
+use crate::tensor_options::{FeedOptions, Pin};
 
 /// Measured rates, in bytes per second, of copies from page-locked memory to a GPU.
 #[derive(Debug, Clone, Copy)]

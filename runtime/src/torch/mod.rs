@@ -12,7 +12,6 @@ mod device_number;
 #[cfg(any(test, feature = "cuda"))]
 mod distinct_gpus;
 mod feed;
-mod feed_options;
 mod foreign;
 mod lend;
 mod machine;
@@ -26,16 +25,14 @@ mod training;
 mod weights;
 mod weights_file;
 
+pub use crate::tensor_options::{Convert, FeedOptions, Pin, Slots};
 pub use crate::{AxisOrder, Numbers};
 pub use autocast::in_bf16;
 pub use compute::{Compute, Place};
 pub use device_number::Fetched;
 pub use feed::{Feed, FeedEpoch, TensorBatch};
-pub use feed_options::{Convert, FeedOptions, Pin, Slots};
 pub use machine::Machine;
 pub use optimiser::{AdamW, Optimiser, Sgd};
-#[cfg(feature = "cuda")]
-pub(crate) use parallel::BUCKET_BYTES;
 pub use parallel::{Agreed, AllReduce, DataParallel, describe};
 pub use saver::{Saved, Saver};
 pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};

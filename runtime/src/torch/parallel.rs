@@ -18,11 +18,8 @@ use super::{Feed, FeedEpoch, Optimiser, Place, TrainState};
 #[cfg(feature = "cuda")]
 use crate::cuda::{CudaError, Nccl};
 use crate::group::Group;
+use crate::tensor_options::BUCKET_BYTES;
 use crate::{Delivered, Error};
-
-/// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
-/// smaller ones more often; PyTorch's `DistributedDataParallel` takes as much.
-pub(crate) const BUCKET_BYTES: usize = 25 << 20;
 
 /// Adds tensors up over all ranks.
 pub trait AllReduce {

@@ -1,8 +1,13 @@
-//! Options for turning batches into tensors.
+//! How batches become tensors, and how many numbers ranks add up at a time: what the parts of
+//! libtorch and of the GPU share.
 
 use std::str::FromStr;
 
 use crate::{AxisOrder, Numbers};
+
+/// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
+/// smaller ones more often; PyTorch's `DistributedDataParallel` takes as much.
+pub(crate) const BUCKET_BYTES: usize = 25 << 20;
 
 /// The way in which batches become tensors.
 #[derive(Debug, Clone, Copy)]
