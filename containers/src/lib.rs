@@ -48,6 +48,7 @@ pub mod make;
 pub mod oci;
 mod openpgp;
 mod package;
+mod package_sources;
 pub mod python;
 pub mod recipe;
 pub mod registry;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::python::LockedPython;
 use crate::recipe::{OciBase, Platform, Recipe};
 use crate::{Error, OciDigest, Package, Result, Sha256, UnixTime, python};
 
@@ -28,19 +29,6 @@ pub struct ImageLock {
     pub wheels: Vec<Package>,
     /// Python packages.
     pub python: Option<LockedPython>,
-}
-
-/// Python packages of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LockedPython {
-    /// The Python they are for: `3.11.2`.
-    pub version: String,
-    /// Digest of the files that say which packages are needed.
-    pub inputs: OciDigest,
-    /// Wheels, by name; one whose URL begins with `./` is beside the recipe.
-    #[serde(rename = "wheel", default)]
-    pub wheels: Vec<Package>,
 }
 
 /// A Debian archive.

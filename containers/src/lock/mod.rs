@@ -11,6 +11,8 @@ mod text;
 mod vendor;
 
 pub use self::changes::{BaseMoved, Changes};
-pub use self::document::{Debian, ImageLock, LockedPython, Oci, python_inputs, recipe_digest};
-pub use self::resolve::{DEFAULT_SUITE, Sources, resolve};
+pub use self::document::{Debian, ImageLock, Oci, python_inputs, recipe_digest};
+pub use self::resolve::{DEFAULT_SUITE, resolve};
 pub use self::vendor::vendor;
+pub use crate::package_sources::Sources;
+pub use crate::python::LockedPython;

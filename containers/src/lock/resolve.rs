@@ -1,12 +1,13 @@
 //! Resolves a recipe to a lock.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::document::{Debian, ImageLock, recipe_digest};
 use super::oci;
 use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
 use crate::fetch::Transport;
+use crate::package_sources::Sources;
 use crate::python::{self, DEBIAN_PACKAGE, Interpreter};
 use crate::recipe::Recipe;
 use crate::wheel;
@@ -21,37 +22,6 @@ const DEBIAN: &str = "Debian";
 
 /// An archive that keeps every file that Debian ever had.
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive";
-
-/// The sources that packages are looked up in.
-#[derive(Debug, Clone)]
-pub struct Sources {
-    /// Debian's archive.
-    pub debian: String,
-    /// Debian's security archive.
-    pub debian_security: String,
-    /// Files with OpenPGP keys to trust instead of Debian's own.
-    pub keyrings: Vec<PathBuf>,
-    /// The index of wheels (PEP 503).
-    pub index: String,
-    /// The program `uv`, which finds versions where requirements have none.
-    pub uv: Option<PathBuf>,
-    /// The time now: a Release file that is no longer valid is refused.
-    pub now: UnixTime,
-}
-
-impl Sources {
-    /// The public package sources.
-    pub fn new(now: UnixTime) -> Self {
-        Self {
-            debian: "https://deb.debian.org/debian".to_owned(),
-            debian_security: "https://deb.debian.org/debian-security".to_owned(),
-            keyrings: Vec::new(),
-            index: "https://pypi.org/simple".to_owned(),
-            uv: None,
-            now,
-        }
-    }
-}
 
 /// Resolves the recipe's packages to their current versions. `dir` is the recipe's folder;
 /// `progress` hears what is being asked for.

@@ -17,8 +17,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Debian, ImageLock, LockedPython, Oci};
+use super::document::{Debian, ImageLock, Oci};
 use crate::package::file_name;
+use crate::python::LockedPython;
 use crate::recipe::Platform;
 use crate::{Error, OciDigest, Package, Result, UnixTime};
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::locked::LockedPython;
 use super::pinned::{Listed, Pinned, Pins, Wheels};
 use super::requirements::{self, Requirements};
 use super::tags::WheelName;
 use super::{Input, Interpreter, digest, local, pin, pylock};
 use crate::fetch::{Transport, TransportFault};
-use crate::lock::{LockedPython, Sources};
 use crate::package::file_name;
+use crate::package_sources::Sources;
 use crate::recipe::PythonSection;
 use crate::wheel::{Environment, Offer, machine, offers};
 use crate::{Error, Package, Result, Sha256};
