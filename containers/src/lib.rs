@@ -30,6 +30,7 @@
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 pub mod assemble;
+mod blob;
 pub mod blocks;
 pub mod check;
 pub mod convert;
@@ -51,6 +52,7 @@ mod package;
 mod package_sources;
 pub mod python;
 pub mod recipe;
+mod reference;
 pub mod registry;
 pub mod replay;
 pub mod rootfs;
@@ -61,6 +63,7 @@ pub mod store;
 mod stored_image;
 mod unix_time;
 pub mod wheel;
+mod wire;
 
 pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256, StreamSha256};
 pub use self::error::{Error, Result};

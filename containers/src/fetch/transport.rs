@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::Error;
-use crate::registry::Registries;
+use crate::wire::Registries;
 
 /// Reads the bytes of an object in order.
 pub trait Stream: Sync {

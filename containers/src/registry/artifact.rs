@@ -21,8 +21,9 @@ use super::pull::{bad, digest_of, parse};
 use super::push::{Pushed, Pushing, send_blobs};
 use super::ranges::Ranges;
 use super::session::Scope;
-use super::upload::{Blob, EMPTY, Held};
+use super::upload::EMPTY;
 use super::{Reference, Registry};
+use crate::blob::{Blob, Held};
 use crate::fetch::{Stream as _, TransportFault};
 use crate::{Error, OciDigest, Result, Sha256, StreamSha256};
 

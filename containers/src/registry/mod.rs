@@ -24,12 +24,10 @@ mod origin;
 mod pull;
 mod push;
 mod ranges;
-mod reference;
 mod session;
 mod sif;
 mod terms;
 mod upload;
-mod wire;
 
 pub use self::artifact::{
     Artifact, ArtifactBlob, NewArtifact, push_artifact, read_artifact, read_blob, stream_blob,
@@ -39,9 +37,8 @@ pub use self::challenge::{Challenge, challenges};
 pub use self::credentials::{Credentials, Login, find};
 pub use self::pull::{Pulled, Pulling, pull_image};
 pub use self::push::{Pushed, Pushing, push_image};
-pub use self::reference::{NotAReference, Reference};
 pub use self::session::{Registry, Scope};
 pub use self::sif::{SIF_LAYER, pull_sif, push_sif};
 pub use self::terms::{NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif};
-pub(crate) use self::upload::{Blob, Held};
-pub use self::wire::{Answer, Method, Registries, Request, Retries, Secret, Wire, WireFault};
+pub use crate::reference::{NotAReference, Reference};
+pub use crate::wire::{Answer, Method, Registries, Request, Retries, Secret, Wire, WireFault};

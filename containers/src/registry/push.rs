@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use serde::Serialize;
 
 use super::manifest;
-use super::upload::{Blob, Sent, Uploads};
+use super::upload::{Sent, Uploads};
 use super::{Reference, Registry};
+use crate::blob::Blob;
 use crate::image_watch::{ImageWatch, Step};
 use crate::oci::{OciImage, OciLayout};
 use crate::{Error, OciDigest, Result};

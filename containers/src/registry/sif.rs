@@ -12,8 +12,9 @@ use serde_json::json;
 use super::manifest;
 use super::pull::{bad, digest_of, parse, within};
 use super::push::push;
-use super::upload::{Blob, EMPTY, Held};
+use super::upload::EMPTY;
 use super::{Pulled, Pulling, Pushed, Pushing, Reference};
+use crate::blob::{Blob, Held};
 use crate::image_watch::Step;
 use crate::{Error, OciDigest, Result, Sha256};
 

@@ -27,6 +27,7 @@ use super::answer::uploaded;
 use super::origin::next;
 use super::session::{Halt, Scope, again, form};
 use super::{Answer, Method, Registry, Request};
+use crate::blob::{Blob, Held};
 use crate::image_watch::{ImageWatch, Note};
 use crate::{Error, OciDigest, Result, Sha256};
 
@@ -39,25 +40,6 @@ const MAX_CHUNK: u64 = 64 << 20;
 pub(super) const EMPTY: &[u8] = b"{}";
 /// Most bytes that are read of an answer whose body is not used.
 const NOTHING: usize = 64 << 10;
-
-/// A blob on this machine.
-#[derive(Debug)]
-pub(crate) struct Blob {
-    pub(crate) digest: OciDigest,
-    pub(crate) bytes: u64,
-    pub(crate) held: Held,
-}
-
-/// Where a blob's bytes are.
-#[derive(Debug)]
-pub(crate) enum Held {
-    /// In a file, beginning at this byte.
-    From(File, u64),
-    /// In a file that is opened for each chunk: an artifact may have more files than may be open.
-    At(PathBuf),
-    /// In memory.
-    Bytes(&'static [u8]),
-}
 
 /// How a blob got into the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
+use crate::blob::{Blob, Held};
 use crate::image_watch::{ImageWatch, Note};
-use crate::registry::{Blob, Held, Reference};
+use crate::reference::Reference;
 use crate::rootfs::Layer;
 use crate::sif::Arch;
 use crate::{OciDigest, Result, Sha256};
