@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::mask_colours::tiff;
 use crate::support::{files, jpeg, png, put, run, samples, small_shards};
 use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Payload, npy_header};
 use gular_codec::{DecodeOptions, Decoder, Fit, fit_nearest};
@@ -320,22 +321,34 @@ fn a_table_labels_files_of_any_kind_and_of_no_extension() {
     assert!(matches!(error, Error::Layout(LayoutError::UnclearRows { n: 1, .. })), "{error}");
 }
 
+/// Makes a file of a mask's values.
+type MaskFile<'a> = &'a dyn Fn(&[u16]) -> Vec<u8>;
+
 #[test]
-fn masks_of_0_and_255_are_warned_of() {
-    let dir = tempfile::tempdir().unwrap();
-    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
-    for (top, told) in [(255, true), (1, false)] {
-        for i in 0..6_u16 {
-            put(&images, &format!("{i}.png"), &png(i.into()));
-            let values: Vec<u16> =
-                (0..108).map(|p| if (p + i) % 5 == 0 { top } else { 0 }).collect();
-            put(&masks, &format!("{i}.png"), &grey(12, 9, &values, false));
+fn masks_of_0_and_255_are_warned_of_in_every_format() {
+    let of_png = |values: &[u16]| grey(12, 9, values, false);
+    let bytes = |values: &[u16]| -> Vec<u8> { values.iter().map(|value| *value as u8).collect() };
+    let of_pgm = |values: &[u16]| [b"P5\n12 9\n255\n".to_vec(), bytes(values)].concat();
+    let of_npy = |values: &[u16]| array(Dtype::U8, &[9, 12], &bytes(values));
+    let of_tiff = |values: &[u16]| tiff((12, 9), 1, &bytes(values));
+    let formats: [(&str, MaskFile<'_>); 4] =
+        [("png", &of_png), ("pgm", &of_pgm), ("npy", &of_npy), ("tif", &of_tiff)];
+    for (extension, mask) in formats {
+        for (top, told) in [(255, true), (1, false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+            for i in 0..6_u16 {
+                put(&images, &format!("{i}.png"), &png(i.into()));
+                let values: Vec<u16> =
+                    (0..108).map(|p| if (p + i) % 5 == 0 { top } else { 0 }).collect();
+                put(&masks, &format!("{i}.{extension}"), &mask(&values));
+            }
+            let out = dir.path().join("out");
+            let report = run(&images, &out, with(vec![field("mask", &masks, "")]), 1).unwrap();
+            let found =
+                report.doubts.iter().any(|doubt| doubt.text.contains("only the values 0 and 255"));
+            assert_eq!(found, told, "{extension} {:?}", report.doubts);
         }
-        let out = dir.path().join(format!("out {top}"));
-        let report = run(&images, &out, with(vec![field("mask", &masks, "")]), 1).unwrap();
-        let found =
-            report.doubts.iter().any(|doubt| doubt.text.contains("only the values 0 and 255"));
-        assert_eq!(found, told, "{:?}", report.doubts);
     }
 }
 

@@ -35,7 +35,7 @@ fn classes((width, height): (u32, u32)) -> Vec<u8> {
     (0..height).flat_map(|y| (0..width).map(move |x| class(x, y))).collect()
 }
 
-fn tiff(size: (u32, u32), bands: u16, pixels: &[u8]) -> Vec<u8> {
+pub(crate) fn tiff(size: (u32, u32), bands: u16, pixels: &[u8]) -> Vec<u8> {
     let out = Cursor::new(Vec::new());
     let geo = Geo::default();
     let mut writer =

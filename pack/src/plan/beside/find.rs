@@ -24,6 +24,8 @@ use crate::source::{FieldFiles, Inputs, Source, array_start, picture_start};
 /// The masks whose values are looked at when the plan is made, and the values that are told apart.
 const MOST_LOOKED: usize = 4;
 const MOST_VALUES: usize = 8;
+/// Whole scenes, which are larger, are not read while the plan is made.
+const MOST_LOOKED_BYTES: u64 = 64 << 20;
 
 /// The fields whose values are files, while the plan is made.
 #[derive(Debug, Default)]
@@ -513,6 +515,9 @@ impl Finding {
             }
             self.seen.scaled |= geo.as_ref().is_some_and(|geo| !geo.scales.is_empty());
             self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
+            if is_mask(name) && self.colours.is_none() {
+                self.look_at_values(path, *bytes, Some(dtype));
+            }
             return self.place((key, path), &shape, axes, size);
         }
         if self.tile.is_some() {
@@ -552,9 +557,7 @@ impl Finding {
                 return Err(Fault { remedy, ..Fault::new(reason, None) });
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
-            if self.seen.n_looked < MOST_LOOKED && self.seen.values.len() < MOST_VALUES {
-                self.look_at_values(path, *bytes);
-            }
+            self.look_at_values(path, *bytes, None);
         }
         let media_type = match becomes_png {
             true => "image/png",
@@ -597,17 +600,32 @@ impl Finding {
         Ok(())
     }
 
-    /// Records the values of a mask; what cannot be read is named when it is packed.
-    fn look_at_values(&mut self, path: &str, bytes: u64) {
+    /// Records the values of one of the first masks, an array of bytes or a picture; what cannot be read
+    /// is named when it is packed.
+    fn look_at_values(&mut self, path: &str, bytes: u64, dtype: Option<Dtype>) {
+        let is_enough = self.seen.n_looked == MOST_LOOKED || self.seen.values.len() >= MOST_VALUES;
+        if is_enough || bytes > MOST_LOOKED_BYTES || dtype.is_some_and(|of| of != Dtype::U8) {
+            return;
+        }
         self.seen.n_looked += 1;
-        let Ok((file, _)) = self.source.read(path, bytes, Vec::new()) else { return };
-        let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
-        if let Ok((_, values)) = Decoder::new(options).decode_values(&file) {
-            let mut values: Vec<u16> = values;
-            values.sort_unstable();
-            values.dedup();
+        if let Some(values) = self.values(path, bytes, dtype) {
             self.seen.values.extend(values.into_iter().take(MOST_VALUES));
         }
+    }
+
+    /// The different values of a mask.
+    fn values(&self, path: &str, bytes: u64, dtype: Option<Dtype>) -> Option<BTreeSet<u16>> {
+        let (mut file, _) = self.source.read(path, bytes, Vec::new()).ok()?;
+        if let Some(dtype) = dtype {
+            let (_, values) = array::mask(&file, dtype, &self.limits, self.pages).ok()??;
+            return Some(values.into_iter().map(u16::from).collect());
+        }
+        if let Some(further) = gular_codec::Further::sniff(&file) {
+            file = further.to_png(&file, &self.limits, self.pages == Pages::First).ok()?;
+        }
+        let options = DecodeOptions { limits: self.limits, ..DecodeOptions::default() };
+        let (_, values): (_, Vec<u16>) = Decoder::new(options).decode_values(&file).ok()?;
+        Some(values.into_iter().collect())
     }
 
     /// Checks that all arrays have the same value that means "not measured". NaN means it in any
