@@ -225,18 +225,14 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
         let way = WayToRead { leaves_out: true, ..way };
         return Err(Doubt::new(text, vec![way, WayToRead::new("if there are no splits", &[KEY])]));
     }
-    let mut of_split: BTreeMap<Split, &str> = BTreeMap::new();
-    for name in folders.top.keys() {
-        let split = split_within(name).unwrap_or(Split::Train);
-        if let Some(first) = of_split.insert(split, name) {
-            let text = format!("the folders `{first}` and `{name}` are both split `{split}`");
-            let without = format!("{{split:{}}}/{CLASSES}", regex::escape(first));
-            let way = WayToRead {
-                leaves_out: true,
-                ..WayToRead::new("if one of them is to be left out", &[&without])
-            };
-            found.doubts.push(Doubt::new(text, vec![way]));
+    if let Some((first, name)) = of_one_split(folders) {
+        let doubt = same_split(folders, first, name, labelled);
+        // Images without classes are mostly no further part of a split that has them.
+        let has_classes = |name: &str| folders.top.get(name).is_some_and(|of| of.below > 0);
+        if labelled && has_classes(first) != has_classes(name) {
+            return Err(doubt);
         }
+        found.doubts.push(doubt);
     }
     if let Some(doubt) = parts_in_splits(folders, labelled) {
         return Err(doubt);
@@ -301,6 +297,42 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
     found.doubts.extend(alike(&found.classes));
     found.doubts.extend(numbered(&found.classes));
     Ok(found)
+}
+
+/// The first two folders that are one split.
+fn of_one_split(folders: &Folders) -> Option<(&str, &str)> {
+    let mut of_split: BTreeMap<Split, &str> = BTreeMap::new();
+    folders.top.keys().find_map(|name| {
+        let split = split_within(name).unwrap_or(Split::Train);
+        Some((of_split.insert(split, name)?, name.as_str()))
+    })
+}
+
+/// Two folders that are one split, of which one may not belong to the data.
+fn same_split(folders: &Folders, first: &str, name: &str, labelled: bool) -> Doubt {
+    let split = split_within(first).unwrap_or(Split::Train);
+    let text = format!("the folders `{first}` and `{name}` are both split `{split}`");
+    let without = |left_out: &str| {
+        let others = folders.top.iter().filter(|(other, _)| *other != left_out);
+        let pattern = |(other, folder): (&String, &Folder)| {
+            let rest = if labelled && folder.below > 0 { CLASSES } else { KEY };
+            match split_of(other) {
+                Some(_) => format!("{{split:{}}}/{rest}", regex::escape(other)),
+                None => of_split(split_within(other).unwrap_or(Split::Train), other, rest),
+            }
+        };
+        let patterns: Vec<String> = others.map(pattern).collect();
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let way = WayToRead::new(&format!("if `{left_out}` is to be left out"), &patterns);
+        WayToRead { leaves_out: true, ..way }
+    };
+    // A name that is not only a word for the split is the likelier one.
+    let mut both = [name, first];
+    both.sort_by_key(|name| split_of(name).is_some());
+    let all = split_patterns(folders, labelled);
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let all = WayToRead::new("if all of them are images of this split", &all);
+    Doubt::new(text, both.into_iter().map(without).chain([all]).collect())
 }
 
 /// Class folders in split folders, if all of them hold only folders.
@@ -717,6 +749,27 @@ mod tests {
         );
         let mixed = ["{split=test}test1/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"];
         clear(&["train/a/1.jpg", "test1/b/2.jpg"], &mixed, &["a", "b"]);
+    }
+
+    #[test]
+    fn to_leave_out_one_of_two_folders_of_a_split_keeps_all_other_splits() {
+        refused(
+            &["Training/a/1.jpg", "Test/a/2.jpg", "Test/b/2.jpg", "test-multiple_fruits/3.jpg"],
+            "are both split `test`",
+            &[
+                "{split:Test}/{label}/{key}.{ext}",
+                "{split:Training}/{label}/{key}.{ext}",
+                "{split:Training}/{label}/{key}.{ext}",
+                "{split=test}test-multiple_fruits/{key}.{ext}",
+                "{split=test}test-multiple_fruits/{key}.{ext}",
+                "{split}/{label}/{key}.{ext}",
+            ],
+        );
+        told(
+            &["train/a/1.jpg", "train/b/2.jpg", "val/a/3.jpg", "valid/b/4.jpg"],
+            &["{split}/{label}/{key}.{ext}"],
+            "`val` and `valid` are both split `val`",
+        );
     }
 
     #[test]
