@@ -46,7 +46,7 @@ const ATTRIBUTES: &str = "2\n\
 const KITTI: &str = "Car 0.00 0 -1.58 1.00 2.00 5.00 7.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 57] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 58] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -573,6 +573,25 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 57] = [
         &[
             ("images/Train_0.jpg", Train, Some("rust")),
             ("images/Train_1.jpg", Train, Some("healthy")),
+        ],
+    ),
+    (
+        "nih-chest-x-ray",
+        &[
+            ("images_001/images/00000001_000.png", ""),
+            ("images_012/images/00000002_000.png", ""),
+            (
+                "Data_Entry_2017.csv",
+                "Image Index,Finding Labels,Patient ID,\n00000001_000.png,Hernia,1,\n\
+                 00000002_000.png,No Finding,2,\n",
+            ),
+            ("BBox_List_2017.csv", "Image Index,Finding Label,Bbox [x,y,w,h],,,\n"),
+            ("train_val_list.txt", "00000001_000.png\n"),
+            ("test_list.txt", "00000002_000.png\n"),
+        ],
+        &[
+            ("images_001/images/00000001_000.png", Train, Some("Hernia")),
+            ("images_012/images/00000002_000.png", Test, Some("No Finding")),
         ],
     ),
     (

@@ -299,7 +299,9 @@ impl Meaning {
                 if let Some(at) = by_path.filter(|_| !lists.is_empty()) {
                     let way = doubt.readings[at].clone();
                     let when = format!("{}, and lists say the splits", way.when);
-                    doubt.readings.insert(at, WayToRead { when, lists, ..way });
+                    // Lists bear out splits, but not classes that a table may have.
+                    let asks = !tables.is_empty();
+                    doubt.readings.insert(at, WayToRead { when, lists, asks, ..way });
                 }
                 let with_files = doubt.readings.iter_mut().filter(|way| !way.files.is_empty());
                 with_files.for_each(|way| {
