@@ -9,9 +9,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Axes, Envelope, FieldName, Split};
 use gular_pack::{
-    Align, ArchiveLimits, BandNames, BaseReport, CheckImages, Classes, FieldFiles, FractionsBy,
-    Inputs, MaskClass, MaskColours, OnBadInput, PackOptions, PackOrder, PackReport, Pages, Part,
-    Pattern, PayloadOptions, PlanOptions, Progress, TileOptions, Unlabelled,
+    Align, ArchiveLimits, BandNames, BaseReport, BoxForm, CheckImages, Classes, FieldFiles,
+    FractionsBy, Inputs, MaskClass, MaskColours, OnBadInput, PackOptions, PackOrder, PackReport,
+    Pages, Part, Pattern, PayloadOptions, PlanOptions, Progress, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -149,6 +149,12 @@ pub(crate) struct PackArgs {
     /// Separates several classes in one cell, such as `|` or a space
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Labels")]
     pub(crate) label_separator: Option<String>,
+    /// The four numbers of boxes in a table: `xyxy`, `xywh` or `cxcywh`
+    ///
+    /// That is, left, top, right and bottom; left, top, width and height; or the centre, width and
+    /// height. [default: what the names of the columns say, or the numbers, if only one can be]
+    #[arg(long, value_name = "FORMAT", value_parser = pack_labels::box_format(), help_heading = "Labels", hide_possible_values = true)]
+    pub(crate) box_format: Option<BoxForm>,
     /// Images without a label: `fail`, `skip` or `keep`
     ///
     /// That is, without a row in the table, or not matched by a pattern of --images. `skip` leaves

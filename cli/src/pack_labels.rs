@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gular_bundle::Split;
 use gular_pack::{
-    FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions, Unlabelled,
+    BoxForm, FieldColumns, Group, LabelColumn, Labels, Pattern, TableOptions, Unlabelled,
     has_parquet_images, split_of,
 };
 
@@ -47,6 +47,7 @@ pub(crate) fn of_rows(args: &PackArgs) -> Result<Labels, Failure> {
         ("--key-column", args.key_column.is_some()),
         ("--split-column", args.split_column.is_some()),
         ("--label-separator", args.label_separator.is_some()),
+        ("--box-format", args.box_format.is_some()),
         ("--columns", args.columns != ["all"]),
     ];
     if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
@@ -84,6 +85,7 @@ pub(crate) fn of_images(args: &PackArgs, src: &Path) -> Result<Labels, Failure> 
             ("--label-column", args.label_column.is_some()),
             ("--split-column", args.split_column.is_some()),
             ("--label-separator", args.label_separator.is_some()),
+            ("--box-format", args.box_format.is_some()),
             ("--columns", args.columns != ["all"]),
         ];
         let is_given = of_table.iter().any(|(_, given)| *given);
@@ -132,6 +134,7 @@ fn table(args: &PackArgs, files: Vec<PathBuf>) -> Result<Labels, Failure> {
             Group::Part(_) => None,
         }),
         separator: args.label_separator.clone(),
+        box_form: args.box_format,
         fields: match args.columns.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["all"] => FieldColumns::All,
             ["none"] => FieldColumns::Named(Vec::new()),
@@ -208,6 +211,13 @@ pub(crate) fn group(text: &str) -> Group {
         Some(part) => Group::Part(part.to_owned()),
         None => Group::Column(text.to_owned()),
     }
+}
+
+/// Parses `--box-format`.
+pub(crate) fn box_format() -> impl TypedValueParser<Value = BoxForm> {
+    let of = |word: String| BoxForm::WORDS.iter().find(|(known, _)| *known == word);
+    PossibleValuesParser::new(BoxForm::WORDS.map(|(word, _)| word))
+        .map(move |word| of(word).map_or(BoxForm::Ends, |(_, form)| *form))
 }
 
 /// Parses `--unlabelled`.

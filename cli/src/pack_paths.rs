@@ -120,6 +120,9 @@ pub(crate) fn options(way: &WayToRead) -> String {
     if let Some(column) = &way.label_column {
         options.push(format!("--label-column {}", show::quoted(column)));
     }
+    if let Some(form) = way.box_form {
+        options.push(format!("--box-format {}", form.word()));
+    }
     if let Some(separator) = &way.label_separator {
         options.push(format!("--label-separator {}", show::quoted(separator)));
     }

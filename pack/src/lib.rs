@@ -42,8 +42,8 @@ pub use duplicates::{
 pub use error::Error;
 pub use export::{ExportOptions, ExportReport, export};
 pub use facts::{
-    BadInput, BadInputs, Doubt, OUTSIDE, OtherFiles, Outside, Pattern, PatternError, PatternFault,
-    PythonCommand, Remedy, RunError, TwoReadings, Values, WayToRead, split_of,
+    BadInput, BadInputs, BoxForm, Doubt, OUTSIDE, OtherFiles, Outside, Pattern, PatternError,
+    PatternFault, PythonCommand, Remedy, RunError, TwoReadings, Values, WayToRead, split_of,
 };
 pub use gular_codec::tiff::Pages;
 pub use layout::{

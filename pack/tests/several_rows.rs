@@ -1,7 +1,9 @@
 //! Tables in which an image has several rows: captions, classes, boxes.
 
 use crate::support::{jpeg, put, run, samples};
-use gular_pack::{Error, LabelColumn, Labels, LayoutError, PackReport, PlanOptions, TableOptions};
+use gular_pack::{
+    BoxForm, Error, LabelColumn, Labels, LayoutError, PackReport, PlanOptions, TableOptions,
+};
 
 type Values = Vec<(String, Vec<u8>)>;
 
@@ -153,6 +155,54 @@ fn boxes_that_have_two_readings_are_refused() {
     let expected = [0.1_f64, 0.1, 1.002, 0.5].map(f64::to_le_bytes).concat();
     let first = values.iter().find(|(key, _)| key == "0.jpg").unwrap();
     assert!(first.1.ends_with(&expected), "{first:?}");
+}
+
+#[test]
+fn boxes_are_read_as_the_names_of_their_columns_say() {
+    let numbers = |npy: &[u8]| -> Vec<i64> {
+        let all = npy[128..].as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b));
+        all.zip([20.0, 16.0].into_iter().cycle())
+            .map(|(x, side)| (x * side).round() as i64)
+            .collect()
+    };
+    for (names, one) in [
+        ("xmin,ymin,xmax,ymax", "2,4,8,12"),
+        ("left,top,right,bottom", "2,4,8,12"),
+        ("xmin,ymin,width,height", "2,4,6,8"),
+        ("x_min,y_min,w,h", "2,4,6,8"),
+        ("bbox_x,bbox_y,bbox_w,bbox_h", "2,4,6,8"),
+        ("x_center,y_center,width,height", "5,8,6,8"),
+        ("cx,cy,w,h", "5,8,6,8"),
+        ("x_center,y_center,width,height", "0.25,0.5,0.3,0.5"),
+        // As fractions, left and top would have them end outside.
+        ("x,y,w,h", "0.95,0.5,0.1,0.5"),
+    ] {
+        let text = format!("image,label,{names}\n{}", rows(&|_, j| format!("{j},{one}")));
+        let (_, boxes) = packed("boxes.csv", &text, "boxes").unwrap();
+        let expected = if one.starts_with("0.95") { [18, 4, 20, 12] } else { [2, 4, 8, 12] };
+        assert_eq!(numbers(&boxes[0].1)[..4], expected, "{names}");
+    }
+}
+
+#[test]
+fn numbers_of_boxes_that_have_two_readings_are_a_question() {
+    let forms = |columns: &str, cell: &str| {
+        let text = format!("image,label,{columns}\n{}", rows(&|_, j| format!("{j},{cell}")));
+        match packed("boxes.csv", &text, "boxes").unwrap_err() {
+            Error::Layout(LayoutError::Doubt(doubt)) => {
+                doubt.readings.iter().filter_map(|way| way.box_form).collect::<Vec<_>>()
+            }
+            error => panic!("{error}"),
+        }
+    };
+    use BoxForm::{Centred, Ends, Sized};
+    for cell in ["\"[2, 4, 8, 12]\"", "2 4 8 12", "\"(2,4,8,12)\""] {
+        assert_eq!(forms("bbox", cell), [Sized, Ends]);
+    }
+    assert_eq!(forms("x,y,w,h", "0.5,0.5,0.2,0.2"), [Sized, Centred]);
+    // What ends before it begins is a size.
+    let text = format!("image,label,bbox\n{}", rows(&|_, j| format!("{j},9 4 8 3")));
+    assert!(packed("boxes.csv", &text, "boxes").is_ok());
 }
 
 #[test]

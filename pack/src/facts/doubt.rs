@@ -47,12 +47,55 @@ pub struct WayToRead {
     pub label_column: Option<String>,
     /// What divides several classes in one cell.
     pub label_separator: Option<String>,
+    /// What the numbers of boxes are.
+    pub box_form: Option<BoxForm>,
     /// The column of splits that is to be given.
     pub split_column: Option<String>,
     /// The table of the colours of masks.
     pub colours: Option<String>,
     /// Fields of files: their names, and the patterns of their files.
     pub files: Vec<(String, String)>,
+}
+
+/// What the four numbers of a box are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BoxForm {
+    /// Left, top, right and bottom.
+    Ends,
+    /// Left, top, width and height.
+    Sized,
+    /// The centre, width and height.
+    Centred,
+}
+
+impl BoxForm {
+    /// The words by which users name them.
+    pub const WORDS: [(&str, Self); 3] =
+        [("xyxy", Self::Ends), ("xywh", Self::Sized), ("cxcywh", Self::Centred)];
+
+    /// Its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, form)| *form == self).map_or("", |(word, _)| word)
+    }
+
+    /// What they are, in words.
+    pub(crate) fn said(self) -> &'static str {
+        match self {
+            Self::Ends => "left, top, right and bottom",
+            Self::Sized => "left, top, width and height",
+            Self::Centred => "the centre, width and height",
+        }
+    }
+
+    /// A box as left, top, width and height.
+    pub(crate) fn sized(self, [x, y, a, b]: [f64; 4]) -> [f64; 4] {
+        match self {
+            Self::Ends => [x, y, a - x, b - y],
+            Self::Sized => [x, y, a, b],
+            Self::Centred => [x - a / 2.0, y - b / 2.0, a, b],
+        }
+    }
 }
 
 /// A command that runs Python. What comes from a dataset is an argument, and never in the program's text.

@@ -23,7 +23,7 @@ mod words;
 pub(crate) use array::{ArrayValues, Start, is_jpeg_2000_name};
 pub use bad_input::{BadInput, BadInputs, Remedy};
 pub(crate) use bad_input::{Fault, MOST_BYTES, check_bytes};
-pub use doubt::{Doubt, PythonCommand, WayToRead};
+pub use doubt::{BoxForm, Doubt, PythonCommand, WayToRead};
 pub use formats::OtherFiles;
 pub(crate) use formats::{ARCHIVES, OTHERS, becomes_png, stem_and_extension};
 pub(crate) use grid::{Grid, Grids, nearest};

@@ -102,6 +102,22 @@ fn is_of_input(error: &Error) -> bool {
     !matches!(error, Error::Run(RunError::Cancelled | RunError::Io(_) | RunError::NoSpace { .. }))
 }
 
+/// Whether a question is what the numbers of boxes are.
+fn is_of_boxes(doubt: &Doubt) -> bool {
+    doubt.readings.iter().all(|way| way.box_form.is_some())
+}
+
+/// A question about the boxes of the tables that `way` names, with the options that read these.
+fn in_table(doubt: Doubt, way: &WayToRead) -> Doubt {
+    let of = |reading: WayToRead| WayToRead {
+        when: reading.when,
+        box_form: reading.box_form,
+        asks: true,
+        ..way.clone()
+    };
+    Doubt { readings: doubt.readings.into_iter().map(of).collect(), ..doubt }
+}
+
 /// What became of the ways of a doubt.
 struct Fitting {
     taken: Option<(WayToRead, PackOptions)>,
@@ -196,6 +212,9 @@ impl Trial<'_> {
                     Ok(None) if has_table => break,
                     Ok(_) => {}
                     Err(error) if !is_of_input(&error) => return Err(error),
+                    Err(Error::Layout(LayoutError::Doubt(inner))) if is_of_boxes(&inner) => {
+                        return Err(LayoutError::Doubt(in_table(inner, &full)).into());
+                    }
                     Err(error) => {
                         let is_of_rows = matches!(error, Error::Plan(PlanError::Unlabelled { .. }));
                         if is_of_rows || matches!(error, Error::Run(RunError::BadInputs(_))) {
@@ -368,6 +387,7 @@ fn plan_of(way: &WayToRead, given: &PlanOptions) -> Result<Option<PlanOptions>, 
     let mut table = TableOptions {
         group: way.group.clone(),
         separator: way.label_separator.clone(),
+        box_form: way.box_form,
         label: match way.label_column.as_deref() {
             None => LabelColumn::Find,
             Some("none") => LabelColumn::None,

@@ -6,9 +6,10 @@
 //! 1.jpg,dog,8,9,70,80
 //! ```
 //!
-//! Columns are known by their names. `xmin` and `bbox` are always boxes; those of other names only if
-//! some image has several rows, and otherwise fields. Boxes of which no number is above 1 are fractions of their
-//! images, all others are in pixels.
+//! Columns are known by their names. `xmin`, `x_center` and `bbox` are always boxes; those of other names
+//! only if some image has several rows, and otherwise fields. Boxes of which no number is above 1 are
+//! fractions of their images, all others are in pixels. The four numbers of `bbox`, and fractions called
+//! `x`, `y`, `w` and `h`, can be read in several ways: the numbers of all boxes decide, or the user.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,28 +19,40 @@ use super::cell::Cell;
 use super::coco::{Coco, ImageId};
 use super::objects::{Object, Objects};
 use super::rows::{Each, fault};
-use crate::facts::RunError;
+use crate::facts::{BoxForm, Doubt, RunError, WayToRead};
 use crate::layout::LayoutError;
 use crate::source::{find, find_key, find_label};
 
-/// Left, top, right and bottom.
-const CORNERS: [[&str; 4]; 6] = [
-    ["xmin", "ymin", "xmax", "ymax"],
-    ["x1", "y1", "x2", "y2"],
-    ["x0", "y0", "x1", "y1"],
-    ["left", "top", "right", "bottom"],
-    ["bboxxmin", "bboxymin", "bboxxmax", "bboxymax"],
-    ["bboxx1", "bboxy1", "bboxx2", "bboxy2"],
+/// What four columns of these names are, whatever else it may be. Source: the tables of Kaggle's and
+/// Roboflow's sets of boxes, of CVAT and of Keras' RetinaNet.
+const NAMED: [([&str; 4], &[BoxForm]); 22] = [
+    (["xmin", "ymin", "xmax", "ymax"], &[BoxForm::Ends]),
+    (["x1", "y1", "x2", "y2"], &[BoxForm::Ends]),
+    (["x0", "y0", "x1", "y1"], &[BoxForm::Ends]),
+    (["left", "top", "right", "bottom"], &[BoxForm::Ends]),
+    (["bboxxmin", "bboxymin", "bboxxmax", "bboxymax"], &[BoxForm::Ends]),
+    (["bboxx1", "bboxy1", "bboxx2", "bboxy2"], &[BoxForm::Ends]),
+    (["xtl", "ytl", "xbr", "ybr"], &[BoxForm::Ends]),
+    (["xcenter", "ycenter", "width", "height"], &[BoxForm::Centred]),
+    (["xcenter", "ycenter", "w", "h"], &[BoxForm::Centred]),
+    (["centerx", "centery", "width", "height"], &[BoxForm::Centred]),
+    (["xcentre", "ycentre", "width", "height"], &[BoxForm::Centred]),
+    (["cx", "cy", "w", "h"], &[BoxForm::Centred]),
+    (["cx", "cy", "width", "height"], &[BoxForm::Centred]),
+    (["xmin", "ymin", "width", "height"], &[BoxForm::Sized]),
+    (["xmin", "ymin", "w", "h"], &[BoxForm::Sized]),
+    (["bboxx", "bboxy", "bboxw", "bboxh"], &[BoxForm::Sized]),
+    (["bboxx", "bboxy", "bboxwidth", "bboxheight"], &[BoxForm::Sized]),
+    (["bboxleft", "bboxtop", "bboxwidth", "bboxheight"], &[BoxForm::Sized]),
+    (["left", "top", "width", "height"], &[BoxForm::Sized]),
+    (["x1", "y1", "width", "height"], &[BoxForm::Sized]),
+    // Beside these, `width` and `height` are those of the image.
+    (["x", "y", "w", "h"], &[BoxForm::Sized, BoxForm::Centred]),
+    (["x", "y", "width", "height"], &[BoxForm::Sized, BoxForm::Centred]),
 ];
-/// Left, top, width and height.
-const SIZED: [[&str; 4]; 5] = [
-    ["bboxx", "bboxy", "bboxw", "bboxh"],
-    ["bboxx", "bboxy", "bboxwidth", "bboxheight"],
-    ["left", "top", "width", "height"],
-    ["x", "y", "width", "height"],
-    ["x", "y", "w", "h"],
-];
-/// Left, top, width and height in one cell.
+/// The first columns that mean a side of a box, and nothing else.
+const CERTAIN: [&str; 5] = ["xmin", "xcenter", "centerx", "xcentre", "cx"];
+/// Four numbers in one cell.
 const WHOLE: [&str; 4] = ["bbox", "bboxes", "objectsbbox", "objectsbboxes"];
 /// Their classes.
 const OF_WHOLE: [&str; 5] =
@@ -52,24 +65,26 @@ const FIRST_ROWS: usize = 1 << 16;
 /// The class of boxes without one.
 const OBJECT: &str = "object";
 
+/// One box is outside of its image in so many, where the numbers are read right.
+const FEW_OUTSIDE: u64 = 20;
+
 /// The places of what a row says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BoxColumns {
     key: usize,
     class: Option<usize>,
-    corners: Corners,
+    numbers: Numbers,
+    /// What the numbers may be, the likeliest first.
+    forms: Vec<BoxForm>,
     size: Option<[usize; 2]>,
     /// Columns that say something else.
     pub(super) others: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Corners {
-    /// Left, top, right and bottom.
-    Ends([usize; 4]),
-    /// Left, top, width and height.
-    Sized([usize; 4]),
-    /// The same in one cell, or a list of such.
+enum Numbers {
+    Four([usize; 4]),
+    /// Four in one cell, or a list of such.
     Whole(usize),
 }
 
@@ -82,14 +97,15 @@ impl BoxColumns {
                 names.iter().map(|name| find(columns, &[name]).and_then(at)).collect();
             places.and_then(|places| places.try_into().ok())
         };
-        let whole = || find(columns, &WHOLE).and_then(at).map(Corners::Whole);
-        let corners = CORNERS.iter().find_map(places).map(Corners::Ends);
-        let corners = corners.or_else(|| SIZED.iter().find_map(places).map(Corners::Sized));
-        let corners = corners.or_else(whole)?;
+        let named = NAMED.iter().find_map(|(names, forms)| Some((places(names)?, forms.to_vec())));
+        let named = named.map(|(places, forms)| (Numbers::Four(places), forms));
+        let forms = || vec![BoxForm::Sized, BoxForm::Ends, BoxForm::Centred];
+        let whole = || find(columns, &WHOLE).and_then(at).map(Numbers::Whole);
+        let (numbers, forms) = named.or_else(|| Some((whole()?, forms())))?;
         let given = |name: &str| columns.iter().position(|column| column == name);
         let key = key.and_then(given).or_else(|| find_key(columns).and_then(at))?;
-        let of_whole = || match corners {
-            Corners::Whole(_) => find(columns, &OF_WHOLE).and_then(at),
+        let of_whole = || match numbers {
+            Numbers::Whole(_) => find(columns, &OF_WHOLE).and_then(at),
             _ => None,
         };
         let class = class.and_then(given).or_else(of_whole);
@@ -100,26 +116,57 @@ impl BoxColumns {
                 find(columns, &names[1..]).and_then(at)?,
             ])
         };
-        let size = SIZES.iter().find_map(pair).filter(|_| !matches!(corners, Corners::Sized(_)));
         let mut used = vec![key];
         used.extend(class);
-        used.extend(size.into_iter().flatten());
-        match corners {
-            Corners::Ends(places) | Corners::Sized(places) => used.extend(places),
-            Corners::Whole(place) => used.push(place),
+        match numbers {
+            Numbers::Four(places) => used.extend(places),
+            Numbers::Whole(place) => used.push(place),
         }
+        let size = SIZES.iter().filter_map(pair).find(|size| !used.contains(&size[0]));
+        used.extend(size.into_iter().flatten());
         let rest = columns.iter().enumerate().filter(|(at, _)| !used.contains(at));
         let others = rest.map(|(_, name)| name.clone()).collect();
-        Some(Self { key, class, corners, size, others })
+        Some(Self { key, class, numbers, forms, size, others })
     }
 
-    /// The boxes of a row, each as left, top, width and height; `None` if a cell is none.
+    /// Takes the user's word for what the numbers are.
+    pub(super) fn with_form(self, form: Option<BoxForm>) -> Self {
+        Self { forms: form.map_or(self.forms, |form| vec![form]), ..self }
+    }
+
+    /// What the numbers are, if one way alone has the boxes within their images, as `fits` says; else
+    /// the ways that have. Lists of boxes are as Hugging Face's documentation has them.
+    fn form(
+        &self,
+        are_fractions: bool,
+        are_lists: bool,
+        fits: &dyn Fn(BoxForm) -> bool,
+    ) -> Result<BoxForm, Vec<BoxForm>> {
+        let [first, others @ ..] = self.forms.as_slice() else { return Err(Vec::new()) };
+        let is_known =
+            |form: &&BoxForm| fits(**form) && (are_fractions || **form != BoxForm::Centred);
+        let fitting: Vec<BoxForm> = self.forms.iter().filter(is_known).copied().collect();
+        match fitting.as_slice() {
+            _ if others.is_empty() => Ok(*first),
+            [] => Ok(*first),
+            [one] => Ok(*one),
+            [of_lists, ..] if are_lists => Ok(*of_lists),
+            _ => Err(fitting),
+        }
+    }
+
+    /// Whether a row has a list of boxes.
+    fn has_list(&self, cells: &[Cell]) -> bool {
+        let Numbers::Whole(at) = self.numbers else { return false };
+        matches!(cells.get(at), Some(Cell::List(rows)) if rows.iter().any(|row| matches!(row, Cell::List(_))))
+    }
+
+    /// The boxes of a row, each as its four numbers; `None` if a cell is none.
     fn boxes(&self, cells: &[Cell]) -> Option<Vec<[f64; 4]>> {
         let cell = |at: usize| cells.get(at).unwrap_or(&Cell::Missing);
-        let (places, ends) = match &self.corners {
-            Corners::Whole(at) => return whole(cell(*at)),
-            Corners::Ends(places) => (places, true),
-            Corners::Sized(places) => (places, false),
+        let places = match &self.numbers {
+            Numbers::Whole(at) => return whole(cell(*at)),
+            Numbers::Four(places) => places,
         };
         // Images without anything in them have a row, too.
         if places.iter().all(|at| *cell(*at) == Cell::Missing || cell(*at).is_nan()) {
@@ -129,21 +176,15 @@ impl BoxColumns {
         for (number, at) in numbers.iter_mut().zip(places) {
             *number = cell(*at).number()?;
         }
-        let [left, top, a, b] = numbers;
-        Some(vec![if ends { [left, top, a - left, b - top] } else { numbers }])
+        Some(vec![numbers])
     }
 }
 
 /// The columns that have the names of boxes, although their table was not read as one of boxes.
 pub(super) fn corners_among(columns: &[String]) -> Option<Vec<&String>> {
-    CORNERS.iter().chain(&SIZED).find_map(|names| {
+    NAMED.iter().find_map(|(names, _)| {
         names.iter().map(|name| find(columns, &[name])).collect::<Option<Vec<_>>>()
     })
-}
-
-/// Whether a name means a side of a box, and nothing else.
-fn is_corner(name: &str) -> bool {
-    find(&[name.to_owned()], &CORNERS[0][..1]).is_some()
 }
 
 /// The boxes in one cell: four numbers, also as text, or a list of such.
@@ -160,9 +201,13 @@ fn whole(cell: &Cell) -> Option<Vec<[f64; 4]>> {
         }
         Cell::List(cells) => four(cells).map(|one| vec![one]),
         Cell::Text(text) | Cell::Written(text) => {
-            let inside = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+            let inside = text.trim();
+            let brackets = [('[', ']'), ('(', ')')]
+                .into_iter()
+                .find_map(|(open, close)| inside.strip_prefix(open)?.strip_suffix(close));
+            let words = brackets.unwrap_or(inside).split(|c: char| c == ',' || c.is_whitespace());
             let cells: Vec<Cell> =
-                inside.split(',').map(|part| Cell::written(part.trim())).collect();
+                words.filter(|word| !word.is_empty()).map(Cell::written).collect();
             four(&cells).map(|one| vec![one])
         }
         _ => None,
@@ -186,15 +231,16 @@ pub(super) fn find_columns(
             is_known = true;
             found = BoxColumns::of(names, key, class);
         }
-        let Some(BoxColumns { key, corners, .. }) = &found else {
+        let Some(BoxColumns { key, numbers, .. }) = &found else {
             return Err(RunError::Cancelled.into());
         };
-        are_boxes |= match corners {
-            Corners::Whole(at) => {
+        are_boxes |= match numbers {
+            Numbers::Whole(at) => {
                 cells.get(*at).and_then(whole).is_some_and(|boxes| !boxes.is_empty())
             }
-            Corners::Ends([left, ..]) => names.get(*left).is_some_and(|name| is_corner(name)),
-            Corners::Sized(_) => false,
+            Numbers::Four([first, ..]) => names
+                .get(*first)
+                .is_some_and(|name| find(std::slice::from_ref(name), &CERTAIN).is_some()),
         };
         if let Some(name) = cells.get(*key).and_then(Cell::word) {
             let known = first.entry(name).or_insert_with(|| cells.to_vec());
@@ -221,9 +267,9 @@ pub(super) fn read(
     let mut rows: Vec<(ImageId, Vec<Object>)> = Vec::new();
     let mut images: HashMap<String, ImageId> = HashMap::new();
     let mut objects = Objects::default();
-    let is_ends = matches!(columns.corners, Corners::Ends(_));
     // The number of boxes, and of those within 0 to 1; and the largest number.
     let (mut n, mut n_small, mut largest) = (0_u64, 0_u64, 0.0_f64);
+    let mut are_lists = false;
     let mut names: Vec<(String, Option<(f64, f64)>)> = Vec::new();
     read(&mut |line, _, cells| {
         let cell = |at: usize| cells.get(at).unwrap_or(&Cell::Missing);
@@ -246,13 +292,11 @@ pub(super) fn read(
             Some(Cell::List(classes)) => classes.get(i).and_then(Cell::word),
             Some(cell) => cell.word().or_else(|| cell.class_number().map(|n| n.to_string())),
         };
+        are_lists |= columns.has_list(cells);
         let mut of_row = Vec::new();
         for (i, corners) in boxes.into_iter().enumerate() {
             let class = of_box(i).ok_or_else(|| bad("a box has no class"))?;
-            let [left, top, w, h] = corners;
-            let end = (left + w).max(top + h);
-            // As they are written, corners or sizes.
-            let most = if is_ends { end } else { left.max(top).max(w).max(h) };
+            let most = corners.into_iter().fold(f64::MIN, f64::max);
             (n, n_small) = (n + 1, n_small + u64::from(most <= 1.0 + ROUNDING));
             largest = largest.max(most);
             of_row.push(Object { class, corners, crowd: false });
@@ -273,20 +317,31 @@ pub(super) fn read(
     };
     // A pixel more, which some formats count, is not meant here.
     let margin = if are_fractions { ROUNDING } else { 1.0 };
-    let ends_outside = |(image, of_row): &(ImageId, Vec<Object>)| {
-        let size = if are_fractions { Some((1.0, 1.0)) } else { size_of(image) };
-        let is_outside = |corners: &[f64; 4]| {
-            let [left, top, w, h] = *corners;
-            size.is_some_and(|(width, height)| {
-                left + w > width + margin || top + h > height + margin
-            })
+    // Boxes that are not within their images if their numbers are read in this way.
+    let outside = |form: BoxForm| -> u64 {
+        let of_image = |(image, of_row): &(ImageId, Vec<Object>)| {
+            let size = if are_fractions { Some((1.0, 1.0)) } else { size_of(image) };
+            let is_outside = |object: &&Object| {
+                let [left, top, w, h] = form.sized(object.corners);
+                let (width, height) = size.unwrap_or((f64::MAX, f64::MAX));
+                let begins = left < -margin || top < -margin;
+                w <= 0.0
+                    || h <= 0.0
+                    || begins
+                    || left + w > width + margin
+                    || top + h > height + margin
+            };
+            of_row.iter().filter(is_outside).count() as u64
         };
-        of_row.iter().filter(|object| is_outside(&object.corners)).count() as u64
+        rows.iter().map(of_image).sum()
     };
-    let outside: u64 = rows.iter().map(ends_outside).sum();
-    if outside * 4 > n && !is_ends {
+    let form = columns.form(are_fractions, are_lists, &|form| outside(form) * FEW_OUTSIDE <= n);
+    let form = form.map_err(|forms| several_forms(path, &forms))?;
+    let outside = outside(form);
+    if outside * 4 > n && form != BoxForm::Ends {
         let reason = format!(
-            "{outside} of {n} boxes end outside of their images as left, top, width and height; corners have columns such as `xmin`, `ymin`, `xmax` and `ymax`"
+            "{outside} of {n} boxes end outside of their images as {}; corners have columns such as `xmin`, `ymin`, `xmax` and `ymax`",
+            form.said()
         );
         return Err(fault(path, None, reason));
     }
@@ -297,9 +352,23 @@ pub(super) fn read(
         objects.are_fractions();
     }
     for (image, of_row) in rows {
-        of_row.into_iter().for_each(|object| objects.add(image, object));
+        for object in of_row {
+            objects.add(image, Object { corners: form.sized(object.corners), ..object });
+        }
     }
     Ok(objects.coco())
+}
+
+/// The question what the numbers of boxes are.
+fn several_forms(path: &Path, forms: &[BoxForm]) -> Doubt {
+    let text =
+        format!("the numbers of the boxes in `{}` can be read in several ways", path.display());
+    let way = |form: &BoxForm| WayToRead {
+        box_form: Some(*form),
+        asks: true,
+        ..WayToRead::new(&format!("if they are {}", form.said()), &[])
+    };
+    Doubt::new(text, forms.iter().map(way).collect())
 }
 
 #[cfg(test)]
@@ -317,13 +386,25 @@ mod tests {
             columns(&["filename", "width", "height", "class", "xmin", "ymin", "xmax", "ymax"]);
         let found = found.unwrap();
         assert_eq!((found.key, found.class, found.size), (0, Some(3), Some([1, 2])));
-        assert_eq!(found.corners, Corners::Ends([4, 5, 6, 7]));
+        assert_eq!(found.numbers, Numbers::Four([4, 5, 6, 7]));
         let open = ["ImageID", "Source", "LabelName", "Confidence", "XMin", "XMax", "YMin", "YMax"];
         let found = columns(&open).unwrap();
-        assert_eq!((found.class, &found.corners), (Some(2), &Corners::Ends([4, 6, 5, 7])));
+        assert_eq!((found.class, &found.numbers), (Some(2), &Numbers::Four([4, 6, 5, 7])));
         assert_eq!(found.others, ["Source", "Confidence"]);
         let wheat = columns(&["image_id", "width", "height", "bbox", "source"]).unwrap();
-        assert_eq!((wheat.class, wheat.corners), (None, Corners::Whole(3)));
+        assert_eq!((wheat.class, wheat.numbers), (None, Numbers::Whole(3)));
+        for (names, form) in [
+            (["xmin", "ymin", "width", "height"], BoxForm::Sized),
+            (["x_min", "y_min", "w", "h"], BoxForm::Sized),
+            (["x_center", "y_center", "width", "height"], BoxForm::Centred),
+            (["left", "top", "right", "bottom"], BoxForm::Ends),
+        ] {
+            let found = columns(&[&["image", "class"], &names[..]].concat()).unwrap();
+            assert_eq!((found.numbers, found.forms), (Numbers::Four([2, 3, 4, 5]), vec![form]));
+        }
+        // Of two widths, that beside `x` with the same letters is of the box.
+        let both = columns(&["image", "x", "y", "w", "h", "width", "height"]).unwrap();
+        assert_eq!((both.numbers, both.size), (Numbers::Four([1, 2, 3, 4]), Some([5, 6])));
         assert_eq!(columns(&["image", "label", "x", "y"]), None);
     }
 
@@ -331,10 +412,12 @@ mod tests {
     fn boxes_are_in_four_cells_or_in_one() {
         let text = |text: &str| Cell::written(text);
         assert_eq!(whole(&text("[1, 2.5, 3, 4]")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
+        assert_eq!(whole(&text("1 2.5  3 4")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
+        assert_eq!(whole(&text("(1,2.5,3,4)")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
         assert_eq!(whole(&text("[1, 2]")), None);
         let found = columns(&["path", "x1", "y1", "x2", "y2", "class"]).unwrap();
         let row = |words: &str| words.split(',').map(Cell::written).collect::<Vec<_>>();
-        assert_eq!(found.boxes(&row("1.jpg,1,2,4,6,cat")), Some(vec![[1.0, 2.0, 3.0, 4.0]]));
+        assert_eq!(found.boxes(&row("1.jpg,1,2,4,6,cat")), Some(vec![[1.0, 2.0, 4.0, 6.0]]));
         assert_eq!(found.boxes(&row("1.jpg,,,,,")), Some(Vec::new()));
         assert_eq!(found.boxes(&row("1.jpg,1,2,,6,cat")), None);
     }

@@ -15,8 +15,7 @@ use super::{
     box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, unread_formats,
     voc, wider, yolo,
 };
-use crate::facts::Names;
-use crate::facts::{Pattern, RunError};
+use crate::facts::{BoxForm, Names, Pattern, RunError};
 use crate::layout::LayoutError;
 use crate::source::SourceError;
 
@@ -94,6 +93,8 @@ pub(crate) struct Tables {
     formats: Mutex<BTreeMap<PathBuf, Format>>,
     /// The columns of names and of labels that the user gives.
     pub(super) given: [Option<String>; 2],
+    /// What the user says that the numbers of boxes are.
+    pub(super) box_form: Option<BoxForm>,
     /// The classes of all files of boxes, where each has some of them.
     pub(super) classes: Option<Vec<String>>,
     /// What the lines of each list mean.
@@ -149,7 +150,8 @@ impl Tables {
         let is_table = matches!(own, Csv | Tsv | JsonLines | Json | Parquet | List);
         let [key, class] = self.given.each_ref().map(Option::as_deref);
         let read = |each: Each<'_>| self.read_as(own, path, each);
-        if is_table { box_rows::find_columns(&read, key, class) } else { None }
+        let found = || box_rows::find_columns(&read, key, class);
+        is_table.then(found).flatten().map(|columns| columns.with_form(self.box_form))
     }
 
     /// The columns of a table of boxes that say something else, and are left out.

@@ -89,6 +89,7 @@ impl Table {
             LabelColumn::Find | LabelColumn::None => None,
         };
         tables.given = [options.key.clone(), label];
+        tables.box_form = options.box_form;
         let (files, lookups) = lookup::take(options, &tables)?;
         tables.lookups = lookups;
         let options = &TableOptions { files, ..options.clone() };

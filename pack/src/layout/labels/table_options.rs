@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::lookup::JoinedTables;
 use super::rows::{Tables, fault};
-use crate::facts::{Pattern, merged};
+use crate::facts::{BoxForm, Pattern, merged};
 use crate::layout::LayoutError;
 use crate::source::LabelColumn;
 
@@ -34,6 +34,8 @@ pub struct TableOptions {
     pub group: Option<String>,
     /// The separator of several classes in one cell of text.
     pub separator: Option<String>,
+    /// What the four numbers of boxes are; `None` if their columns and values say it.
+    pub box_form: Option<BoxForm>,
     /// Which further columns become fields.
     pub fields: FieldColumns,
 }
