@@ -353,6 +353,22 @@ fn masks_of_0_and_255_are_warned_of_in_every_format() {
 }
 
 #[test]
+fn names_of_masks_may_be_in_another_form_of_unicode() {
+    for (image, mask) in [("cafe\u{301}", "caf\u{e9}"), ("caf\u{e9}", "cafe\u{301}")] {
+        let dir = tempfile::tempdir().unwrap();
+        let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+        put(&images, &format!("{image}.png"), &png(1));
+        put(&masks, &format!("{mask}_m.png"), &grey(12, 9, &[1; 108], false));
+        put(&masks, &format!("{mask}.png"), &grey(12, 9, &[1; 108], false));
+        for (i, end) in ["", "_m"].into_iter().enumerate() {
+            let out = dir.path().join(format!("out {i}"));
+            let report = run(&images, &out, with(vec![field("mask", &masks, end)]), 1).unwrap();
+            assert_eq!(report.fields, ["mask"], "{image} {end}");
+        }
+    }
+}
+
+#[test]
 fn grey_masks_of_further_formats_become_png() {
     let dir = tempfile::tempdir().unwrap();
     let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));

@@ -83,6 +83,29 @@ fn labels(samples: &Samples) -> Vec<Option<i32>> {
 }
 
 #[test]
+fn names_fit_without_the_zeros_and_with_the_extension_of_another_format() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in ["0007.jpg", "0010.jpg", "0000.jpg", "b.jpg"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
+    }
+    let table = dir.path().join("labels.csv");
+    fs::write(&table, "id,label\n7,x\n10,y\n0,x\nb.png,y\n").unwrap();
+    let labels =
+        Labels::Table(TableOptions { files: vec![table.clone()], ..TableOptions::default() });
+    let plan = || PlanOptions { labels: labels.clone(), ..PlanOptions::default() };
+    let (images, out) = (dir.path().join("images"), dir.path().join("out"));
+    let report = run(&images, &out, plan(), 1).unwrap();
+    let told = report.doubts.iter().any(|doubt| doubt.text.contains("4 rows name images"));
+    assert!(told, "{:?}", report.doubts);
+    let classes: Vec<Option<i32>> = samples(&out).iter().map(|sample| sample.2).collect();
+    assert_eq!(classes, [Some(0), Some(0), Some(1), Some(1)], "in the order of names");
+    // Two numbers that differ in zeros alone are two names, and `7` may be either.
+    put(&images, "007.jpg", &jpeg(9));
+    let error = run(&images, &dir.path().join("two"), plan(), 1).unwrap_err();
+    assert!(matches!(error, Error::Layout(LayoutError::UnclearRows { n: 1, .. })), "{error}");
+}
+
+#[test]
 fn cats_and_dogs_are_told_by_their_names() {
     let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for i in 0..4 {

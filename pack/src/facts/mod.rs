@@ -43,4 +43,4 @@ pub(crate) use spares::Spares;
 pub use split_words::split_of;
 pub(crate) use split_words::{is_fold, is_of_both, split_like, split_within, splits_among};
 pub(crate) use sums::{Channels, Sums, Valid};
-pub(crate) use words::{all, composed, counted, is_sentence, named, some};
+pub(crate) use words::{UnicodeForm, all, composed, counted, is_sentence, named, some};

@@ -2,12 +2,40 @@
 
 use std::borrow::Cow;
 
-use unicode_normalization::{UnicodeNormalization as _, is_nfc};
+use unicode_normalization::{UnicodeNormalization as _, is_nfc, is_nfd};
 
 /// A name with each accent and its letter in one character, the form of Unicode that is called NFC:
 /// macOS writes names of files in the other form, and both look the same.
 pub(crate) fn composed(name: &str) -> Cow<'_, str> {
     if is_nfc(name) { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
+}
+
+/// The form of Unicode that a name is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum UnicodeForm {
+    /// Both, as names without accents are, or neither.
+    Any,
+    Composed,
+    Decomposed,
+}
+
+impl UnicodeForm {
+    pub(crate) fn of(name: &str) -> Self {
+        match (is_nfc(name), is_nfd(name)) {
+            (true, false) => Self::Composed,
+            (false, true) => Self::Decomposed,
+            _ => Self::Any,
+        }
+    }
+
+    /// A name in this form.
+    pub(crate) fn write(self, name: &str) -> Cow<'_, str> {
+        match self {
+            Self::Any => Cow::Borrowed(name),
+            Self::Composed => composed(name),
+            Self::Decomposed => Cow::Owned(name.nfd().collect()),
+        }
+    }
 }
 
 /// Words for a number of things: `1 row matches`, `2 rows match`.

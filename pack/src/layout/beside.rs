@@ -1,6 +1,8 @@
 //! The files of a field, found by what they have in common with their images.
 
-use crate::facts::{Pattern, setting, stem_and_extension};
+use std::borrow::Cow;
+
+use crate::facts::{Pattern, UnicodeForm, composed, setting, stem_and_extension};
 use crate::layout::{Layout, LayoutError, Placed};
 use crate::source::{FieldFiles, Source};
 
@@ -11,7 +13,7 @@ const MOST_ENDINGS: usize = 1000;
 /// has in common with its image, its size and its ending.
 #[derive(Debug)]
 pub(crate) struct Stems {
-    files: Vec<([u8; 16], u64, u16)>,
+    files: Vec<([u8; 16], u64, u16, UnicodeForm)>,
     /// Extensions, or what else paths have of their own.
     endings: Vec<String>,
     form: Form,
@@ -58,7 +60,8 @@ impl Stems {
                     "the files for field `{name}` in `{shown}` differ in more than {MOST_ENDINGS} ways from the paths of images, such as `{path}`"
                 )));
             }
-            stems.files.push((hash(&common), bytes, u16::try_from(at).unwrap_or(u16::MAX)));
+            let at = u16::try_from(at).unwrap_or(u16::MAX);
+            stems.files.push((hash(&composed(&common)), bytes, at, UnicodeForm::of(&common)));
             Ok(())
         })?;
         stems.files.sort_unstable();
@@ -76,15 +79,21 @@ impl Stems {
             Form::Stem => stem.to_owned(),
             Form::Parts(..) => values.join("\0"),
         };
-        let hash = hash(&common);
+        let hash = hash(&composed(&common));
         let first = self.files.partition_point(|(h, ..)| *h < hash);
         let same = self.files.get(first..).unwrap_or_default();
         let same = same.iter().take_while(|(h, ..)| *h == hash);
-        let found = same.filter_map(|(_, bytes, ending)| {
+        let found = same.filter_map(|(_, bytes, ending, form)| {
             let ending = self.endings.get(usize::from(*ending))?;
+            // The file's own name may be in another form of Unicode than the image's.
             let path = match &self.form {
-                Form::Stem => stem.to_owned() + ending,
-                Form::Parts(pattern, shared) => pattern.fill(ending, shared, &values),
+                Form::Stem => form.write(stem).into_owned() + ending,
+                Form::Parts(pattern, shared) => {
+                    let values: Vec<Cow<'_, str>> =
+                        values.iter().map(|of| form.write(of)).collect();
+                    let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+                    pattern.fill(ending, shared, &values)
+                }
             };
             Some(Found { path, bytes: *bytes })
         });

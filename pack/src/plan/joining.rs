@@ -52,7 +52,7 @@ impl Joining {
             kept.borrow_mut().push(key);
             Some(said.unwrap_or_else(|| Said::nothing(nothing.clone())))
         };
-        let Joined { unlabelled, unused, repeated, .. } =
+        let Joined { unlabelled, unused, repeated, loosely, .. } =
             join.finish(&table, &without, &mut |key, bytes, said| {
                 let Said { split, group, label, size, values } = said;
                 let (split, size) = (*split, *size);
@@ -69,6 +69,13 @@ impl Joining {
         let columns = Some(table.taken());
         let kept = kept.into_inner();
         let Table { fields, left_out, mut doubts, .. } = table;
+        if loosely.n > 0 {
+            let n = counted(loosely.n, "row names an image", "rows name images");
+            let text = format!(
+                "{n} with another extension, or with other zeros before the number: {loosely}"
+            );
+            doubts.push(Doubt::new(text, Vec::new()));
+        }
         if kept.n > 0 {
             let n = counted(kept.n, "image has no row", "images have no row");
             let text = format!("{n} or no label in it, and are packed without one: {kept}");

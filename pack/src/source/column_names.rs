@@ -37,7 +37,7 @@ const KEY_NAMES: [&str; 22] = [
 ];
 
 /// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
-const LABEL_NAMES: [&str; 15] = [
+const LABEL_NAMES: [&str; 16] = [
     "label",
     "labels",
     "class",
@@ -52,6 +52,8 @@ const LABEL_NAMES: [&str; 15] = [
     "findinglabels",
     "diagnosis",
     "species",
+    // Label Studio's exports of classes.
+    "choice",
     "y",
 ];
 

@@ -6,6 +6,9 @@
 //! before it. Names with the same last segment are compared in memory. If all of them have a
 //! folder, such as `scene17/image.png`, only those with both segments equal are.
 //!
+//! A name that fits no image so is compared once more, without its extension and without zeros before
+//! a number, which programs for tables remove: `7` is then `0007.jpg`, and `a.jpg` is `a.png`.
+//!
 //! Rows may be about a part of paths instead, such as a patient: each is that of all images in whose
 //! path this part has its value.
 
@@ -46,6 +49,8 @@ pub(crate) struct Joined {
     pub(crate) unused: Names,
     /// Rows that say again what another one says.
     pub(crate) repeated: Names,
+    /// Rows that name an image with another extension or other zeros.
+    pub(crate) loosely: Names,
     /// Images that two rows match.
     doubled: Names,
     /// Rows whose name matches several images.
@@ -128,7 +133,8 @@ impl Join {
         }
         let name = composed(name);
         let mut segments = name.rsplit('/');
-        let mut key = without_extension(segments.next().unwrap_or(&name)).as_bytes().to_vec();
+        let last = segments.next().unwrap_or(&name);
+        let mut key = without_zeros(without_extension(last)).as_bytes().to_vec();
         if let Some(folder) = segments.next() {
             key.push(FOLDER);
             key.extend_from_slice(folder.as_bytes());
@@ -282,32 +288,24 @@ fn group<E: From<LayoutError>>(
     without: Without<'_>,
     each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), E>,
 ) -> Result<(), E> {
-    let names: Vec<Cow<'_, str>> = images.iter().map(|image| composed(&image.key)).collect();
-    let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
     let by_part = table.part().is_some();
-    if !rows.is_empty() && !by_part {
-        for (i, name) in names.iter().enumerate() {
-            let note = |names: &mut HashMap<_, _>, name| {
-                let which = names.entry(name).or_insert(Which::One(i));
-                // A name without an extension of images is noted twice.
-                if !matches!(which, Which::One(same) if *same == i) {
-                    *which = Which::Several;
-                }
-            };
-            for name in [name.as_ref(), without_extension(name)] {
-                note(&mut paths, name);
-                let mut rest = name;
-                while let Some((_, end)) = rest.split_once('/') {
-                    note(&mut ends, end);
-                    rest = end;
-                }
-            }
-        }
-    }
+    let compared = if rows.is_empty() || by_part { &[] } else { images };
+    let names: Vec<Cow<'_, str>> = compared.iter().map(|image| composed(&image.key)).collect();
+    let names = NamesOfImages::new(names.iter().map(AsRef::as_ref));
+    let plainer_names: Vec<String> =
+        compared.iter().map(|image| plainer(&composed(&image.key))).collect();
+    let plainer_names = NamesOfImages::new(plainer_names.iter().map(String::as_str));
     let mut doubled = BTreeSet::new();
     let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
     for row in rows {
-        let found = match find(row, &paths, &ends) {
+        let found = names.find(&row.folder, &row.name).or_else(|| {
+            let found = plainer_names.find(&row.folder, &plainer(&row.name))?;
+            if let Which::One(i) = found {
+                joined.loosely.push(&format!("{} ({})", row.name, images[i].key));
+            }
+            Some(found)
+        });
+        let found = match found {
             _ if by_part => 0..images.len(),
             None => 0..0,
             Some(Which::One(i)) => i..i + 1,
@@ -354,26 +352,74 @@ fn group<E: From<LayoutError>>(
     Ok(())
 }
 
-/// The image of a row: the one of exactly its name, else one whose path ends with the whole name,
-/// else one whose path is an end of the name.
-fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) -> Option<Which> {
-    if !row.folder.is_empty()
-        && let Some(which) = paths.get(format!("{}/{}", row.folder, row.name).as_str())
-    {
-        return Some(*which);
+/// The paths of images, and all of their ends, with their extensions and without.
+#[derive(Default)]
+struct NamesOfImages<'n> {
+    paths: HashMap<&'n str, Which>,
+    ends: HashMap<&'n str, Which>,
+}
+
+impl<'n> NamesOfImages<'n> {
+    fn new(names: impl Iterator<Item = &'n str>) -> Self {
+        let mut all = Self::default();
+        for (i, name) in names.enumerate() {
+            let note = |names: &mut HashMap<&'n str, Which>, name| {
+                let which = names.entry(name).or_insert(Which::One(i));
+                // A name without an extension of images is noted twice.
+                if !matches!(which, Which::One(same) if *same == i) {
+                    *which = Which::Several;
+                }
+            };
+            for name in [name, without_extension(name)] {
+                note(&mut all.paths, name);
+                let mut rest = name;
+                while let Some((_, end)) = rest.split_once('/') {
+                    note(&mut all.ends, end);
+                    rest = end;
+                }
+            }
+        }
+        all
     }
-    let name = row.name.as_str();
-    if let Some(which) = paths.get(name).or_else(|| ends.get(name)) {
-        return Some(*which);
-    }
-    let mut rest = name;
-    while let Some((_, end)) = rest.split_once('/') {
-        if let Some(which) = paths.get(end) {
+
+    /// The image of a row: the one of exactly its name, else one whose path ends with the whole name,
+    /// else one whose path is an end of the name.
+    fn find(&self, folder: &str, name: &str) -> Option<Which> {
+        if !folder.is_empty()
+            && let Some(which) = self.paths.get(format!("{folder}/{name}").as_str())
+        {
             return Some(*which);
         }
-        rest = end;
+        if let Some(which) = self.paths.get(name).or_else(|| self.ends.get(name)) {
+            return Some(*which);
+        }
+        let mut rest = name;
+        while let Some((_, end)) = rest.split_once('/') {
+            if let Some(which) = self.paths.get(end) {
+                return Some(*which);
+            }
+            rest = end;
+        }
+        None
     }
-    None
+}
+
+/// A name without its extension, and without zeros before a number.
+fn plainer(name: &str) -> String {
+    let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
+    let last = without_zeros(without_extension(last));
+    if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
+}
+
+/// A number without the zeros before it; other names as they are.
+fn without_zeros(stem: &str) -> &str {
+    let is_number = !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
+    let digits = stem.trim_start_matches('0');
+    match is_number {
+        true if digits.is_empty() => "0",
+        true => digits,
+        false => stem,
+    }
 }
 
 /// A name in one form of Unicode, with one kind of slash, and nothing that means no folder.
