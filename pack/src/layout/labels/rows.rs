@@ -282,6 +282,7 @@ impl Tables {
     pub(super) fn unread(&self, path: &Path) -> Result<[u64; 2], LayoutError> {
         match self.format(path)? {
             format if format.is_parsed() => Ok(self.coco(path)?.unread()),
+            Format::Yolo => Ok([yolo::outlines(path)?, 0]),
             _ => Ok([0, 0]),
         }
     }

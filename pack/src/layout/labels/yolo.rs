@@ -1,5 +1,6 @@
 //! Boxes in YOLO's format: a folder of text files, one per image, with one line per box: the class,
-//! then centre, width and height as fractions of the image.
+//! then centre, width and height as fractions of the image; or the corners of an outline, of which the
+//! box around it is taken.
 //!
 //! ```text
 //! labels/train/0001.txt    of images/train/0001.jpg
@@ -33,6 +34,11 @@ const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "datas
 const MOST_ABOVE: usize = 2;
 /// The longest line with a box that a folder's format is recognised by.
 const MOST_LINE_BYTES: u64 = 4096;
+/// What is wrong with lines of a box and points, some of which could be taken for outlines.
+const POINTS: &str =
+    "it has `kpt_shape`, so each line has points behind the box, and these are not read";
+/// The numbers of a triangle.
+const FEWEST_OF_OUTLINE: usize = 6;
 /// Most lists and mappings in one another in such a file.
 const MOST_DEPTH: u32 = 32;
 
@@ -59,6 +65,9 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> 
             check_yaml(&file, &text)?;
             let yaml = Yaml::load_from_str(&text)
                 .map_err(|e| fault(&file, None, format!("it is not YAML: {e}")))?;
+            if yaml.first().is_some_and(|yaml| yaml.as_mapping_get("kpt_shape").is_some()) {
+                return Err(fault(&file, None, POINTS));
+            }
             if let Some(listed) = yaml.first().and_then(|yaml| yaml.as_mapping_get("names")) {
                 let names = names_in(listed).ok_or_else(|| {
                     let reason = "`names` is neither a list of names, nor a mapping of the numbers from 0 on to names";
@@ -187,16 +196,42 @@ fn parse(line: &str) -> Result<Boxed, String> {
     let class = class.parse().ok().filter(|class| (0..=i64::from(i32::MAX)).contains(class));
     let class = class.ok_or_else(|| format!("`{}` is not a class; {expected}", words[0]))?;
     let numbers: Option<Vec<f64>> = numbers.iter().map(|word| word.parse().ok()).collect();
-    let Some([x, y, width, height]) = numbers.as_deref() else {
-        return Err(format!("it has {} numbers, {expected}", words.len()));
-    };
-    let (x, y, w, h) = (*x, *y, *width / 2.0, *height / 2.0);
     // A box may end slightly outside of the image because of rounding.
-    let corners = [x - w, y - h, x + w, y + h];
+    let corners = match numbers.as_deref() {
+        Some([x, y, width, height]) => {
+            let (w, h) = (width / 2.0, height / 2.0);
+            [x - w, y - h, x + w, y + h]
+        }
+        Some(outline) if outline.len() >= FEWEST_OF_OUTLINE && outline.len().is_multiple_of(2) => {
+            around(outline)
+        }
+        _ => return Err(format!("it has {} numbers, {expected}", words.len())),
+    };
     if !corners.iter().all(|corner| (-0.01..=1.01).contains(corner)) {
         return Err(format!("its box is not within the image; {expected}"));
     }
     Ok(Boxed { corners, class, crowd: None })
+}
+
+/// The box around an outline, which is `x y` of each of its corners.
+fn around(outline: &[f64]) -> [f64; 4] {
+    let side = |from: usize, of: fn(f64, f64) -> f64| {
+        let numbers = outline.iter().skip(from).step_by(2).copied();
+        numbers.reduce(|a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { of(a, b) })
+    };
+    let sides = [side(0, f64::min), side(1, f64::min), side(0, f64::max), side(1, f64::max)];
+    sides.map(|side| side.unwrap_or(f64::NAN))
+}
+
+/// The number of outlines in a folder.
+pub(super) fn outlines(folder: &Path) -> Result<u64, LayoutError> {
+    let mut n = 0;
+    boxes::texts(folder, "txt", &mut |_, _, text| {
+        let is_outline = |line: &&str| line.split_whitespace().count() > FEWEST_OF_OUTLINE;
+        n += text.lines().filter(is_outline).count() as u64;
+        Ok(())
+    })?;
+    Ok(n)
 }
 
 #[cfg(test)]
@@ -207,9 +242,14 @@ mod tests {
     fn lines_are_boxes_or_said_not_to_be() {
         let boxed = parse("3 0.5 0.25 0.5 0.5").unwrap();
         assert_eq!((boxed.class, boxed.corners), (3, [0.25, 0.0, 0.75, 0.5]));
+        let outline = parse("2 0.5 0.25 0.1 0.75 0.3 0.125 0.2 0.5").unwrap();
+        assert_eq!((outline.class, outline.corners), (2, [0.1, 0.125, 0.5, 0.75]));
         for (line, expected) in [
             ("3 0.5 0.25 0.5", "it has 4 numbers"),
-            ("3 0.1 0.2 0.3 0.4 0.5 0.6", "it has 7 numbers"),
+            ("3 0.1 0.2 0.3 0.4 0.5", "it has 6 numbers"),
+            ("3 0.1 0.2 0.3 0.4 0.5 0.6 0.7", "it has 8 numbers"),
+            ("3 0.1 0.2 0.3 0.4 0.5 2", "not within the image"),
+            ("3 0.1 0.2 0.3 0.4 NaN 0.6", "not within the image"),
             ("cat 0.5 0.5 0.5 0.5", "`cat` is not a class"),
             ("-1 0.5 0.5 0.5 0.5", "`-1` is not a class"),
             ("1 320 240 64 64", "not within the image"),
