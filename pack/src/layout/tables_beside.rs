@@ -310,8 +310,10 @@ fn columns(table: &Path) -> Vec<String> {
 fn is_of_colours(path: &Path, extension: &str) -> bool {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let has = |word: &&str| stem.contains(*word);
-    ["csv", "txt"].contains(&extension)
-        && ["class_dict", "colormap", "color_map", "label_color", "colour"].iter().any(has)
+    // That of CVAT; others of this name have names alone.
+    let is_map = || stem == "labelmap" && first_line(path, MOST_LINE).starts_with("# label:color");
+    let names = ["class_dict", "colormap", "color_map", "label_color", "colour"];
+    ["csv", "txt"].contains(&extension) && (names.iter().any(has) || is_map())
 }
 
 /// Whether a line is a box of YOLO: a class and four fractions.
@@ -326,17 +328,18 @@ fn is_box(line: &str) -> bool {
 
 /// A list whose first line is the name of an image and one word more: with the pattern of its lines.
 fn of_labels(path: &Path, line: &str) -> Option<String> {
-    let at = line.find(['\t', ' ', ','])?;
-    let (name, rest) = line.split_at(at);
-    let class = rest.get(1..)?;
-    let is_image = media_type_of(name, Inputs::Images).is_some();
-    let is_word = !class.is_empty() && !class.contains(['\t', ' ', ',']);
-    // A tab could not be copied from a terminal.
-    let between = match rest.get(..1)? {
-        "\t" => "{*:\\s}",
-        between => between,
+    let of = |(separator, between, one): &(char, &str, &str)| {
+        let (name, class) = line.rsplit_once(*separator)?;
+        let is_image = media_type_of(name, Inputs::Images).is_some();
+        // Blanks in a name, or in a class, do not divide these.
+        let class_of = if name.contains(*separator) { *one } else { "" };
+        let is_class = !class.is_empty() && !class.starts_with([' ', '"']) && !is_sentence(class);
+        (is_image && is_class)
+            .then(|| format!("{}={{path}}{between}{{label{class_of}}}", path.display()))
     };
-    (is_image && is_word).then(|| format!("{}={{path}}{between}{{label}}", path.display()))
+    // A tab could not be copied from a terminal.
+    let separators = [('\t', "{*:\\t}", ":[^\\t]+"), (',', ",", ":[^,]+"), (' ', " ", ":[^ ]+")];
+    separators.iter().find_map(of)
 }
 
 /// How far down a table is among those that may have the labels, by its name in lower case.
@@ -354,6 +357,20 @@ fn likely(name: &str, extension: &str) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_classes_are_divided_behind_the_name() {
+        let of = |line: &str| of_labels(Path::new("l.txt"), line);
+        let list = |pattern: &str| Some(format!("l.txt={pattern}"));
+        assert_eq!(of("1.jpg cat"), list("{path} {label}"));
+        assert_eq!(of("1.jpg,red fox"), list("{path},{label}"));
+        assert_eq!(of("a photo 1.jpg\tred fox"), list("{path}{*:\\t}{label}"));
+        assert_eq!(of("a photo 1.jpg cat"), list("{path} {label:[^ ]+}"));
+        assert_eq!(of("1.jpg 3 4"), None);
+        assert_eq!(of("1.jpg, \"one\""), None);
+        assert_eq!(of("1.jpg\ta photo of a face in the sun"), None);
+        assert_eq!(of("a sentence"), None);
+    }
 
     fn likeliest(paths: &[&str]) -> Vec<String> {
         let mut tables = TablesBeside::default();

@@ -69,8 +69,7 @@ impl MaskColours {
 
     fn parse(text: &str) -> Result<Vec<ColourOfMask>, String> {
         let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
-        let mut lines =
-            lines.filter(|(_, line)| !line.is_empty() && !line.starts_with("//")).peekable();
+        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !is_comment(line)).peekable();
         let is_value = |word: &&str| word.parse::<u32>().is_ok() || hex(word).is_some();
         let header = lines.next_if(|(_, line)| !words(line).iter().any(is_value));
         let columns = match header {
@@ -91,7 +90,7 @@ impl MaskColours {
         for (number, line) in lines {
             let row = match &columns {
                 Some((columns, _)) => columns.row(&cells(line)),
-                None => without_names(line),
+                None => of_cvat(line).or_else(|| without_names(line)),
             };
             let wrong = || format!("line {number} is not a colour: `{line}`");
             let (id, name, rgb) = row.ok_or_else(wrong)?;
@@ -235,6 +234,18 @@ impl Columns {
     }
 }
 
+/// Whether a line is for people; `#ff0000` is a colour.
+fn is_comment(line: &str) -> bool {
+    ["//", "# "].iter().any(|start| line.starts_with(start))
+}
+
+/// A line of CVAT's `labelmap.txt`: `name:r,g,b:parts:actions`.
+fn of_cvat(line: &str) -> Option<Row> {
+    let [name, rgb, _, _] = line.split(':').collect::<Vec<_>>().try_into().ok()?;
+    let (_, _, rgb) = without_names(rgb)?;
+    Some((None, name.trim().to_owned(), rgb))
+}
+
 /// A line of three numbers, or a number in hexadecimal, and a name, such as `64,128,64 Animal`.
 fn without_names(line: &str) -> Option<Row> {
     let words = words(line);
@@ -307,6 +318,10 @@ mod tests {
         check("255,255,255 a b\n0 0 0\tc", "0=255,255,255 a b; 1=0,0,0 c");
         check(",name,r,g,b\na,b,1,2,3\n", "0=1,2,3 b");
         check("0,0,0\n255,255,255\n", "0=0,0,0; 1=255,255,255");
+        check(
+            "# label:color_rgb:parts:actions\nbackground:0,0,0::\nred fox:128,0,0::\n",
+            "0=0,0,0 background; 1=128,0,0 red fox",
+        );
     }
 
     #[test]
