@@ -5,7 +5,7 @@ use gular_bundle::{Dtype, FieldName, Split, npy_header};
 use gular_codec::{encode_jpeg, encode_png};
 use gular_pack::{
     Classes, Error, FieldFiles, Labels, LayoutError, PackReport, PlanOptions, Remedy, RunError,
-    TableOptions,
+    TableOptions, WayToRead,
 };
 use tempfile::TempDir;
 
@@ -101,6 +101,33 @@ fn a_table_with_a_row_for_each_image_is_taken_and_told() {
     put(source.path(), "labels.csv", b"id,kind\n1,cat\n2,dog\n");
     let report = packed(&source).unwrap();
     assert_eq!((report.fields, report.samples), (vec!["kind".to_owned(), "mask".to_owned()], 2));
+}
+
+#[test]
+fn a_table_and_lists_of_splits_are_taken_together() {
+    let dir = folder(&["images/s1.jpg", "images/s2.jpg", "images/s3.jpg", "images/s4.jpg"]);
+    put(dir.path(), "train.txt", b"s1\ns2\n");
+    put(dir.path(), "test.txt", b"s3\ns4\n");
+    put(
+        dir.path(),
+        "labels.csv",
+        b"id,species,height\ns1,oak,1.5\ns2,elm,2.5\ns3,oak,3.5\ns4,elm,4.5\n",
+    );
+    let report = packed(&dir).unwrap();
+    let of = |split: Split| report.splits[&split].samples;
+    assert_eq!((of(Split::Train), of(Split::Test)), (2, 2));
+    assert_eq!(report.fields, ["height"]);
+}
+
+#[test]
+fn boxes_with_two_readings_are_a_question_with_their_table() {
+    let dir = folder(&["images/1.jpg", "images/2.jpg"]);
+    let rows = "image_id,bbox,label\n1.jpg,1 2 4 5,a\n2.jpg,2 2 5 5,b\n";
+    put(dir.path(), "boxes.csv", rows.as_bytes());
+    let Err(Error::Layout(LayoutError::Doubt(doubt))) = packed(&dir) else { panic!("taken") };
+    assert_eq!(doubt.readings.len(), 2, "{doubt:?}");
+    let of_table = |way: &WayToRead| way.tables.as_ref().is_some_and(|all| all.len() == 1);
+    assert!(doubt.readings.iter().all(of_table), "{doubt:?}");
 }
 
 #[test]
