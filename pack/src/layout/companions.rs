@@ -12,6 +12,7 @@ use gular_bundle::Split;
 
 use super::folders::MARKS;
 use super::parts::is_of_images;
+use super::same_names::field_of;
 use crate::facts::{WayToRead, is_of_both, literal, split_of, stem_and_extension};
 
 /// Words in the names of folders with a class for each pixel. Source: the folders of PennFudanPed
@@ -341,6 +342,16 @@ impl<'a> ExampleFolders<'a> {
         let image = pattern(&images, own, &end_of_image)?;
         let mask = pattern(masks, of_masks, &end_of_mask)?;
         let way = WayToRead::new("if they are masks", &[&image]);
+        // A folder of masks for each class makes several masks of an image.
+        if mask.contains("{label}") && !image.contains("{label}") {
+            let at = mask.split('/').position(|part| part == "{label}")?;
+            let names: BTreeSet<&str> =
+                masks.iter().filter_map(|of| of.parts.get(at).copied()).collect();
+            let file = |name: &&str| (field_of(name), mask.replacen("{label}", &literal(name), 1));
+            let files = names.iter().map(file).collect();
+            let when = "if these are the masks of one class each";
+            return Some(WayToRead { when: when.to_owned(), files, leaves_out, asks: true, ..way });
+        }
         let asks = self.may_be_classes(&images, kind);
         Some(WayToRead { files: vec![("mask".to_owned(), mask)], leaves_out, asks, ..way })
     }
@@ -778,6 +789,17 @@ mod tests {
         assert_eq!(way.images, ["images/{split}/{label}/{key}.{ext}"]);
         assert_eq!(way.files[0].1, "masks/{split}/{label}/{key}.{ext}");
         assert_eq!(examples.masks(false)[0].images, ["images/{split}/{key}.{ext}"]);
+    }
+
+    #[test]
+    fn a_folder_of_masks_for_each_class_is_a_field_for_each() {
+        let mut examples = Examples::default();
+        let paths = ["images/1.jpg", "masks/car/1.png", "masks/road/1.png"];
+        paths.iter().for_each(|path| examples.add(path));
+        let way = examples.masks(true).remove(0);
+        let file = |name: &str| (name.to_owned(), format!("masks/{name}/{{key}}.{{ext}}"));
+        assert_eq!((way.images, way.asks), (vec!["images/{key}.{ext}".to_owned()], true));
+        assert_eq!(way.files, [file("car"), file("road")]);
     }
 
     #[test]

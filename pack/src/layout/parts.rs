@@ -7,7 +7,9 @@ use gular_bundle::FieldName;
 use super::band_files::is_band;
 use super::folders::{FileNames, Folder, Folders, Marks};
 use super::recognise::{CLASSES, KEY, of_splits};
-use crate::facts::{Doubt, WayToRead, counted, is_source, literal, named, split_of};
+use crate::facts::{
+    Doubt, WayToRead, counted, is_source, literal, named, split_of, stem_and_extension,
+};
 
 /// Names of folders that hold the images of samples, and no class, in lower case. Source: the
 /// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports, Hugging Face's imagefolder,
@@ -266,8 +268,11 @@ pub(super) fn pairs_by_order(folders: &Folders) -> Option<Doubt> {
         pair.iter().all(|name| name.len() > 2) && (is(one, two) || is(two, one))
     };
     let is_flat = a.below + b.below == 0 && folders.flat == 0;
-    if !PAIRS.iter().any(is_pair) || !is_flat || a.direct != b.direct || a.files == b.files {
+    if !PAIRS.iter().any(is_pair) || !is_flat || a.files == b.files {
         return None;
+    }
+    if a.direct != b.direct {
+        return several_of_each(folders, [one, two]);
     }
     let text = format!(
         "`{one}` and `{two}` have as many files, whose names differ: pictures of a pair need one name, as they are not paired by their order"
@@ -275,6 +280,36 @@ pub(super) fn pairs_by_order(folders: &Folders) -> Option<Doubt> {
     let classes = WayToRead::new("if they are classes", &[CLASSES]);
     let none = WayToRead::new("if there are no classes and no pairs", &[&format!("{{*}}/{KEY}")]);
     Some(Doubt::new(text, vec![classes, none]))
+}
+
+/// Folders with the names of pairs, of which one has several files for each of the other, such as
+/// `hazy/7_1.png` and `hazy/7_2.png` of `clear/7.png`.
+fn several_of_each(folders: &Folders, pair: [&str; 2]) -> Option<Doubt> {
+    let stems = |of: &str| -> BTreeSet<&str> {
+        let names = folders.examples.names().filter(|(folder, _)| *folder == of);
+        names.map(|(_, name)| stem_and_extension(name).0).collect()
+    };
+    let [one, two] = pair;
+    let (few, many) = if stems(one).len() < stems(two).len() { (one, two) } else { (two, one) };
+    let keys = stems(few);
+    let all = stems(many);
+    let of_key = |stem: &&str| stem.rsplit_once('_').is_some_and(|(key, _)| keys.contains(key));
+    if keys.is_empty() || !all.iter().all(of_key) {
+        return None;
+    }
+    let text = format!(
+        "`{many}` has several files for each of `{few}`, by their names, so they may be pairs and not classes"
+    );
+    let images = format!("{}/{{key}}_{{version:[^_/]+}}.{{ext}}", literal(many));
+    let files = format!("{}/{KEY}", literal(few));
+    let name = few.to_lowercase();
+    let pairs = WayToRead {
+        files: FieldName::parse(&name).map(|_| vec![(name, files)])?,
+        asks: true,
+        ..WayToRead::new("if they are pairs", &[&images])
+    };
+    let classes = WayToRead { asks: true, ..WayToRead::new("if they are classes", &[CLASSES]) };
+    Some(Doubt::new(text, vec![pairs, classes]))
 }
 
 /// Whether a folder has the name of one of images.

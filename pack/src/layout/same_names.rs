@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gular_bundle::FieldName;
 
+use super::companions::of_masks;
 use super::folders::Folders;
 use super::parts::{is_of_images, is_other_part};
 use super::recognise::Recognised;
@@ -116,7 +117,7 @@ fn ways_with(images: &[String], others: &[OtherFile], leaves_out: bool) -> Vec<W
 }
 
 /// The name of a field for files with this end, or in a folder of this name.
-fn field_of(name: &str) -> String {
+pub(super) fn field_of(name: &str) -> String {
     let lower = name.trim_start_matches(BEFORE_ENDS).to_lowercase();
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let text: String = lower.chars().map(plain).collect();
@@ -363,20 +364,27 @@ pub(super) fn in_folders(
         let (of_image, of_other) = (of_class.get(image)?, of_class.get(other)?);
         let fixed = relation(of_image, of_other)?;
         let (kind, of_images) = (kinds.get(other)?, kinds.get(image)?);
+        // Colours in the one and numbers in the other are no chance, whatever the names have.
+        let is_proven = kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b);
         let tells = match fixed.is_none() {
+            _ if is_proven => true,
             true => {
                 kind.differ_in_format(of_images)
-                    || kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b)
                     || of_image.values().flatten().any(|name| !is_counted(name))
                         && of_image.values().map(Vec::len).sum::<usize>() > FEW_NAMES
             }
             false => fixed.tells(other) && fixed.tells(image),
         };
-        tells.then_some((*other, fixed))
+        Some((*other, fixed, [tells, is_proven]))
     });
-    let related: Vec<(&str, FixedPart)> = related.collect::<Option<_>>()?;
-    let first = related.first().map(|(_, fixed)| fixed)?;
-    if related.iter().any(|(_, fixed)| fixed.of_image != first.of_image) {
+    let related: Vec<(&str, FixedPart, [bool; 2])> = related.collect::<Option<_>>()?;
+    // Where one of them is proven, the others have the same names by no chance, either.
+    let is_proven = related.iter().any(|(.., [_, is_proven])| *is_proven);
+    if !related.iter().all(|(_, fixed, [tells, _])| *tells || is_proven && fixed.is_none()) {
+        return None;
+    }
+    let first = related.first().map(|(_, fixed, _)| fixed)?;
+    if related.iter().any(|(_, fixed, _)| fixed.of_image != first.of_image) {
         return None;
     }
     // Splits in which all classes are.
@@ -398,7 +406,7 @@ pub(super) fn in_folders(
         }
     };
     let [key, _] = first.keys();
-    let files = related.iter().filter_map(|(other, fixed)| {
+    let files = related.iter().filter_map(|(other, fixed, _)| {
         let are_numbers = kinds.get(other)?.are_numbers_of(kinds.get(image)?);
         let [_, key] = fixed.keys();
         Some(OtherFile { name: (*other).to_owned(), pattern: of(other, &key), are_numbers })
@@ -408,8 +416,98 @@ pub(super) fn in_folders(
         "{} have files of the same names, so they may be parts of the samples and not classes",
         named(found.classes.iter().map(String::as_str))
     );
-    let leaves_out = !is_whole || related.iter().any(|(_, fixed)| !fixed.is_none());
+    let leaves_out = !is_whole || related.iter().any(|(_, fixed, _)| !fixed.is_none());
     let mut ways = ways_with(&[of(image, &key)], &files, leaves_out);
+    ways.push(WayToRead { asks: true, ..WayToRead::new("if they are classes", &[pattern]) });
+    Some(Doubt::new(text, ways))
+}
+
+/// The ways to read folders of the same names in each of many folders, such as `scene7/blur` and
+/// `scene7/sharp`, with files of the same names, where these may be classes by `pattern`.
+pub(super) fn in_deeper_folders(
+    folders: &Folders,
+    pattern: &str,
+    is_of_colours: IsOfColours<'_>,
+) -> Vec<WayToRead> {
+    let ways = || {
+        let n_around = folders.prefix.matches('/').count();
+        let at = pattern.split('/').position(|part| part == "{label}")?.checked_sub(n_around)?;
+        let mut of_folder: BTreeMap<&str, BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+        for (folder, name) in folders.examples.names() {
+            let (around, part) =
+                folder.rsplit_once('/').filter(|_| folder.matches('/').count() == at)?;
+            let stem = stem_and_extension(name).0;
+            of_folder.entry(around).or_default().entry(part).or_default().insert(stem);
+        }
+        let (around, parts) = of_folder.first_key_value()?;
+        let is_same = |of: &BTreeMap<&str, BTreeSet<&str>>| {
+            let first = of.values().next();
+            of.keys().eq(parts.keys()) && of.values().all(|stems| Some(stems) == first)
+        };
+        if of_folder.len() < 2 || parts.len() > MOST_PARTS || !of_folder.values().all(is_same) {
+            return None;
+        }
+        let mut parts: Vec<&str> = parts.keys().copied().collect();
+        parts.sort_by_key(|part| (!is_of_images(part), is_other_part(part)));
+        let (image, others @ [_, ..]) = parts.split_first()? else { return None };
+        let kind = |part: &str| {
+            let below = format!("{around}/{part}");
+            let names = folders.examples.names().filter(|(folder, _)| *folder == below);
+            let paths = names.map(|(folder, name)| format!("{}{folder}/{name}", folders.prefix));
+            KindOfFiles::of(&paths.collect::<Vec<_>>(), is_of_colours)
+        };
+        let of = |part: &str| {
+            pattern.replacen("{*}/{label}", &format!("{{folder}}/{}", literal(part)), 1)
+        };
+        let files = others.iter().map(|other| OtherFile {
+            name: (*other).to_owned(),
+            pattern: of(other),
+            are_numbers: kind(other).are_numbers_of(&kind(image)),
+        });
+        Some(ways_with(&[of(image)], &files.collect::<Vec<_>>(), false))
+    };
+    ways().unwrap_or_default()
+}
+
+/// The question what folders are that were read as classes, of which each has the same few files, such
+/// as `scene7/noisy.png` and `scene7/gt.png`.
+pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
+    let [pattern] = patterns else { return None };
+    let at = pattern.split('/').position(|part| part == "{label}")?;
+    let at = at.checked_sub(folders.prefix.matches('/').count())?;
+    let mut of_folder: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (folder, name) in folders.examples.names() {
+        let is_class = folder.matches('/').count() == at;
+        of_folder
+            .entry(is_class.then_some(folder)?)
+            .or_default()
+            .insert(stem_and_extension(name).0);
+    }
+    let (example, stems) = of_folder.first_key_value()?;
+    let is_same = of_folder.len() > 1 && of_folder.values().all(|of| of == stems);
+    // `img_0` and `img_1` are counted, and equal by chance.
+    let word = |stem: &&str| stem.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let words: BTreeSet<String> = stems.iter().map(word).collect();
+    let are_words =
+        words.len() == stems.len() && words.iter().all(|of| of.contains(char::is_alphabetic));
+    if !is_same || !are_words || !(2..=MOST_PARTS).contains(&stems.len()) {
+        return None;
+    }
+    let mut parts: Vec<&str> = stems.iter().copied().collect();
+    parts.sort_by_key(|part| of_masks(part) == Some(true));
+    let of =
+        |part: &str| pattern.replacen("{label}/{key}", &format!("{{key}}/{}", literal(part)), 1);
+    let (image, others) = parts.split_first()?;
+    let files = others.iter().map(|other| OtherFile {
+        name: (*other).to_owned(),
+        pattern: of(other),
+        are_numbers: false,
+    });
+    let text = format!(
+        "each folder has the files {}, as those of `{example}`, so they may be samples and not classes",
+        named(parts.iter())
+    );
+    let mut ways = ways_with(&[of(image)], &files.collect::<Vec<_>>(), false);
     ways.push(WayToRead { asks: true, ..WayToRead::new("if they are classes", &[pattern]) });
     Some(Doubt::new(text, ways))
 }
@@ -491,6 +589,18 @@ mod tests {
             &[("mask", "ann_dir/{split}/{key}.{ext}")],
         );
         check(&["x/#.png", "y/#.png"], "y/", "x/{key}.{ext}", &[("mask", "y/{key}.{ext}")]);
+        check(
+            &["x/im_#.jpg", "y/gt_#.png"],
+            "y/",
+            "x/im{key}.{ext}",
+            &[("mask", "y/gt{key}.{ext}")],
+        );
+        check(
+            &["left/im#.png", "tint/im#.png", "ids/im#.png"],
+            "ids",
+            "left/{key}.{ext}",
+            &[("tint", "tint/{key}.{ext}"), ("mask", "ids/{key}.{ext}")],
+        );
         check(&["x/#.jpg", "y/#.png"], "", "x/{key}.{ext}", &[("y", "y/{key}.{ext}")]);
         check(
             &["train/rain/norain-#x2.png", "train/norain/norain-#.png"],
@@ -530,6 +640,45 @@ mod tests {
             "{label}/{key}_pre.{ext}",
             &[("post", "{label}/{key}_post.{ext}")],
         );
+    }
+
+    #[test]
+    fn folders_of_the_same_names_in_each_scene_are_parts_of_samples() {
+        let ways = |paths: &[&str], pattern: &str| {
+            let ways = in_deeper_folders(&folders(&counted(paths)), pattern, &|_| None);
+            ways.first().map(|way| (way.images.clone(), way.files.clone()))
+        };
+        let paths = [
+            "train/a/blur/#.png",
+            "train/a/sharp/#.png",
+            "test/b/blur/#.png",
+            "test/b/sharp/#.png",
+        ];
+        let pattern = "{split}/{*}/{label}/{key}.{ext}";
+        let (images, files) = ways(&paths, pattern).unwrap();
+        assert_eq!(images, ["{split}/{folder}/blur/{key}.{ext}"]);
+        let sharp = "{split}/{folder}/sharp/{key}.{ext}".to_owned();
+        assert_eq!(files, [("sharp".to_owned(), sharp)]);
+        assert!(ways(&paths[..3], pattern).is_none(), "one scene lacks a part");
+        let classes =
+            ["train/a/cat/1#.png", "train/a/dog/2#.png", "test/b/cat/3#.png", "test/b/dog/4#.png"];
+        assert!(ways(&classes, pattern).is_none());
+    }
+
+    #[test]
+    fn folders_that_each_have_the_same_few_files_are_a_question() {
+        let asked = |paths: &[&str], pattern: &str| {
+            let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+            in_each_folder(&folders(&paths), &[pattern.to_owned()])
+        };
+        let paths = ["a/gt_1.png", "a/noisy_1.png", "b/gt_1.png", "b/noisy_1.png"];
+        let doubt = asked(&paths, "{label}/{key}.{ext}").unwrap();
+        assert_eq!(doubt.readings[0].images, ["{key}/noisy_1.{ext}"]);
+        let gt = ("gt_1".to_owned(), "{key}/gt_1.{ext}".to_owned());
+        assert_eq!(doubt.readings[0].files, [gt]);
+        assert!(asked(&paths[..3], "{label}/{key}.{ext}").is_none());
+        let counted = ["a/im_1.png", "a/im_2.png", "b/im_1.png", "b/im_2.png"];
+        assert!(asked(&counted, "{label}/{key}.{ext}").is_none());
     }
 
     #[test]

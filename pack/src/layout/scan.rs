@@ -8,7 +8,9 @@ use gular_bundle::{BundlePath, Split};
 use gular_codec::{Format, Limits};
 use gular_files::TEMP_PREFIX;
 
-use super::same_names::{IsOfColours, in_folders, in_one_folder};
+use super::same_names::{
+    IsOfColours, in_deeper_folders, in_each_folder, in_folders, in_one_folder,
+};
 use crate::facts::{
     BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
     composed, formats, setting, split_within, stem_and_extension,
@@ -144,7 +146,9 @@ fn understood(
     }
     finished?;
     let n = scan.unmatched.n;
-    if n > 0 && (options.unlabelled != Unlabelled::Skip || scan.files == 0) {
+    // Images that no pattern fits may be masks of arrays, which are not images here.
+    let has_none = scan.files == 0 && formats::others(&scan.ignored) != OtherFiles::Arrays;
+    if n > 0 && (options.unlabelled != Unlabelled::Skip || has_none) {
         let patterns = options.images.iter().map(|pattern| format!("`{pattern}`"));
         let (images, one) = (scan.unmatched.to_string(), options.images.len() == 1);
         let patterns = patterns.collect::<Vec<_>>().join(", ");
@@ -356,6 +360,13 @@ impl Meaning {
             let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 if options.inputs != Inputs::Bytes {
                     doubt = with_ends(doubt, &folders, is_of_colours);
+                    let deeper =
+                        doubt.readings.iter().find_map(|way| match way.images.as_slice() {
+                            [one] if one.contains("{*}/{label}/{key}") => Some(one.clone()),
+                            _ => None,
+                        });
+                    let parts = deeper.map(|of| in_deeper_folders(&folders, &of, is_of_colours));
+                    doubt.readings.extend(parts.unwrap_or_default());
                 }
                 let has_way = doubt.readings.iter().any(|way| way.tables.is_some());
                 if *options.labels == Labels::Path && !tables.is_empty() && !has_way {
@@ -406,6 +417,7 @@ impl Meaning {
             if options.inputs != Inputs::Bytes
                 && let Some(mut doubt) = in_one_folder(&folders, &found.patterns, is_of_colours)
                     .or_else(|| in_folders(&folders, &found, is_of_colours))
+                    .or_else(|| in_each_folder(&folders, &found.patterns))
             {
                 name_tables(&mut doubt);
                 return Err(doubt.into());
