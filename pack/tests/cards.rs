@@ -46,7 +46,7 @@ const ATTRIBUTES: &str = "2\n\
 const KITTI: &str = "Car 0.00 0 -1.58 1.00 2.00 5.00 7.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 58] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 60] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -595,6 +595,32 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 58] = [
         ],
     ),
     (
+        "drive",
+        &[
+            ("training/images/21_training.tif", ""),
+            ("training/1st_manual/21_manual1.gif", "grey 20 16"),
+            ("training/mask/21_training_mask.gif", "grey 20 16"),
+            ("test/images/01_test.tif", ""),
+            ("test/1st_manual/01_manual1.gif", "grey 20 16"),
+            ("test/mask/01_test_mask.gif", "grey 20 16"),
+        ],
+        &[
+            ("test/images/01_test.tif", Test, None),
+            ("training/images/21_training.tif", Train, None),
+        ],
+    ),
+    (
+        "drive-training",
+        &[
+            ("training/images/21_training.tif", ""),
+            ("training/1st_manual/21_manual1.gif", "grey 20 16"),
+            ("training/mask/21_training_mask.gif", "grey 20 16"),
+            ("test/images/01_test.tif", ""),
+            ("test/mask/01_test_mask.gif", "grey 20 16"),
+        ],
+        &[("training/images/21_training.tif", Train, None)],
+    ),
+    (
         "diabetic-retinopathy",
         &[
             ("train/10_left.jpeg", ""),
@@ -805,6 +831,7 @@ fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String
             }
             "jpg" | "jpeg" => jpeg(i),
             "png" => png(i),
+            "tif" => crate::mask_colours::tiff((20, 16), 3, &[7; 20 * 16 * 3]),
             _ => text.as_bytes().to_vec(),
         };
         put(dir.path(), &format!("{prefix}{path}"), &bytes);

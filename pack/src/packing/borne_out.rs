@@ -40,17 +40,21 @@ pub(crate) fn borne_out<T>(
     loop {
         let options = taken.as_ref().unwrap_or(options);
         let trial = Trial { source, options, progress, cancel };
+        // A known dataset has patterns, and its images may be arrays all the same.
+        let is_open = |error: &LayoutError| {
+            let is_known = options.plan.dataset.is_some();
+            options.plan.images.is_empty()
+                || is_known && matches!(error, LayoutError::NoImages { .. })
+        };
         match run(options) {
-            Err(Error::Layout(error)) if options.plan.images.is_empty() => {
-                match trial.reading(error)? {
-                    Ok(mut reading) => {
-                        let doubts = &mut reading.plan.taken;
-                        doubts.iter_mut().for_each(|doubt| as_taken(doubt, was, &options.plan));
-                        taken = Some(reading);
-                    }
-                    Err(error) => return Err(with_arrays(error, was, &options.plan).into()),
+            Err(Error::Layout(error)) if is_open(&error) => match trial.reading(error)? {
+                Ok(mut reading) => {
+                    let doubts = &mut reading.plan.taken;
+                    doubts.iter_mut().for_each(|doubt| as_taken(doubt, was, &options.plan));
+                    taken = Some(reading);
                 }
-            }
+                Err(error) => return Err(with_arrays(error, was, &options.plan).into()),
+            },
             // Each reading says more than the one before, so this ends.
             ended => return ended,
         }
