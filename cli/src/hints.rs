@@ -348,8 +348,17 @@ fn source(error: &gular_pack::SourceError) -> Option<String> {
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
         E::NoColumn { what: "file names", path, columns, .. } if is_file_name(columns.first()) => {
-            let rest = ",{*}".repeat(columns.len().saturating_sub(2));
-            let pattern = format!("{path}={{path}},{{label}}{rest}");
+            let is_number = |column: &String| column.trim().parse::<f64>().is_ok();
+            let parts = match columns.get(1..) {
+                // As Keras' RetinaNet has boxes.
+                Some([corners @ .., class])
+                    if corners.len() == 4 && corners.iter().all(is_number) && !is_number(class) =>
+                {
+                    "{x1},{y1},{x2},{y2},{label}".to_owned()
+                }
+                _ => format!("{{label}}{}", ",{*}".repeat(columns.len().saturating_sub(2))),
+            };
+            let pattern = format!("{path}={{path}},{parts}");
             return Some(format!(
                 "if the first line is a row and does not name columns, say what a line has: `--labels {}`",
                 crate::show::quoted(&pattern)

@@ -158,7 +158,11 @@ impl BoxColumns {
     /// Whether a row has a list of boxes.
     fn has_list(&self, cells: &[Cell]) -> bool {
         let Numbers::Whole(at) = self.numbers else { return false };
-        matches!(cells.get(at), Some(Cell::List(rows)) if rows.iter().any(|row| matches!(row, Cell::List(_))))
+        match cells.get(at) {
+            Some(Cell::List(rows)) => rows.iter().any(|row| matches!(row, Cell::List(_))),
+            Some(Cell::Text(text) | Cell::Written(text)) => is_list_of_lists(text),
+            _ => false,
+        }
     }
 
     /// The boxes of a row, each as its four numbers; `None` if a cell is none.
@@ -201,17 +205,37 @@ fn whole(cell: &Cell) -> Option<Vec<[f64; 4]>> {
         }
         Cell::List(cells) => four(cells).map(|one| vec![one]),
         Cell::Text(text) | Cell::Written(text) => {
-            let inside = text.trim();
-            let brackets = [('[', ']'), ('(', ')')]
-                .into_iter()
-                .find_map(|(open, close)| inside.strip_prefix(open)?.strip_suffix(close));
-            let words = brackets.unwrap_or(inside).split(|c: char| c == ',' || c.is_whitespace());
-            let cells: Vec<Cell> =
-                words.filter(|word| !word.is_empty()).map(Cell::written).collect();
+            let cells = written_list(text);
+            if is_list_of_lists(text) {
+                let boxes = cells.as_chunks::<4>();
+                return boxes
+                    .0
+                    .iter()
+                    .map(|one| four(one))
+                    .collect::<Option<_>>()
+                    .filter(|_| boxes.1.is_empty());
+            }
             four(&cells).map(|one| vec![one])
         }
         _ => None,
     }
+}
+
+/// The words of a list that is written as text, such as `['red fox', 'dog']`.
+fn quoted_words(text: &str) -> Vec<String> {
+    let words = text.trim().trim_matches(['[', ']']).split(',');
+    words.map(|word| word.trim().trim_matches(['\'', '"']).to_owned()).collect()
+}
+
+/// The numbers of a list that is written as text, such as `[1, 2]` or `(1 2)`.
+fn written_list(text: &str) -> Vec<Cell> {
+    let is_between = |c: char| "[](),".contains(c) || c.is_whitespace();
+    text.split(is_between).filter(|word| !word.is_empty()).map(Cell::written).collect()
+}
+
+fn is_list_of_lists(text: &str) -> bool {
+    let mut marks = text.chars().filter(|c| !c.is_whitespace());
+    ['[', '('].map(Some).contains(&marks.next()) && ['[', '('].map(Some).contains(&marks.next())
 }
 
 /// How a table is read.
@@ -290,6 +314,9 @@ pub(super) fn read(
         let of_box = |i: usize| match class {
             None => Some(OBJECT.to_owned()),
             Some(Cell::List(classes)) => classes.get(i).and_then(Cell::word),
+            Some(Cell::Text(text) | Cell::Written(text)) if text.trim_start().starts_with('[') => {
+                quoted_words(text).get(i).cloned()
+            }
             Some(cell) => cell.word().or_else(|| cell.class_number().map(|n| n.to_string())),
         };
         are_lists |= columns.has_list(cells);
@@ -414,6 +441,10 @@ mod tests {
         assert_eq!(whole(&text("[1, 2.5, 3, 4]")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
         assert_eq!(whole(&text("1 2.5  3 4")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
         assert_eq!(whole(&text("(1,2.5,3,4)")), Some(vec![[1.0, 2.5, 3.0, 4.0]]));
+        let two = Some(vec![[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]);
+        assert_eq!(whole(&text("[[1, 2, 3, 4], [5, 6, 7, 8]]")), two);
+        assert_eq!(whole(&text("[(1, 2, 3, 4), (5, 6, 7)]")), None);
+        assert_eq!(quoted_words("['red fox', 'dog']"), ["red fox", "dog"]);
         assert_eq!(whole(&text("[1, 2]")), None);
         let found = columns(&["path", "x1", "y1", "x2", "y2", "class"]).unwrap();
         let row = |words: &str| words.split(',').map(Cell::written).collect::<Vec<_>>();
