@@ -7,14 +7,14 @@ use gular_bundle::Split;
 
 use super::tables_beside::{MOST_LINE, YOLO};
 use crate::facts::{Doubt, WayToRead, is_of_both, named, split_like};
-use crate::source::first_line;
+use crate::source::{Inputs, first_line, media_type_of};
 
 /// Extensions of lists without column names.
 const EXTENSIONS: [&str; 2] = ["txt", "lst"];
 /// Most lists that are kept.
 const MOST_LISTS: usize = 100;
 
-/// For each list, its split, and what is behind the path in its lines.
+/// For each list, its split, and the pattern of its lines.
 #[derive(Debug, Default)]
 pub(crate) struct SplitLists(BTreeMap<String, (Split, String)>);
 
@@ -29,7 +29,7 @@ impl SplitLists {
             && self.0.len() < MOST_LISTS
             && let Some(split) = split_like(&stem)
         {
-            self.0.insert(path.display().to_string(), (split, behind_path(path)));
+            self.0.insert(path.display().to_string(), (split, pattern_of_lines(path)));
         }
     }
 
@@ -47,15 +47,14 @@ impl SplitLists {
         let is_divided = [Split::Train, Split::Val].iter().all(|of| splits(false).contains(of));
         let lists = self.0.iter().filter(|_| splits(true).len() > 1);
         let lists = lists.filter(|(list, _)| !is_divided || !is_of_both(&stem(list)));
-        let behind = |behind: &str| match labelled {
-            true => behind.replace("{label}", "{*}"),
-            false => behind.to_owned(),
+        let pattern = |of_lines: &str| match labelled {
+            true => of_lines.replace("{label}", "{*}"),
+            false => of_lines.to_owned(),
         };
-        lists
-            .map(|(list, (split, rest))| {
-                format!("{list}={{split={split}}}{{path}}{}", behind(rest))
-            })
-            .collect()
+        let of = |(list, (split, of_lines)): (&String, &(Split, String))| {
+            format!("{list}={{split={split}}}{}", pattern(of_lines))
+        };
+        lists.map(of).collect()
     }
 
     /// What the user should know, where nothing says the splits; `patterns` are those of images whose
@@ -71,15 +70,41 @@ impl SplitLists {
     }
 }
 
-/// What is behind the path in the first line of a list, as a pattern.
-fn behind_path(list: &Path) -> String {
-    let line = first_line(list, MOST_LINE);
+/// What the first line of a list has: the path is the first word that is the name of an image, or else
+/// the first of all, and the class is behind it.
+fn pattern_of_lines(list: &Path) -> String {
+    of_line(&first_line(list, MOST_LINE))
+}
+
+fn of_line(line: &str) -> String {
+    let path = "{path}".to_owned();
     let Some(separator) = ['\t', ' ', ','].into_iter().find(|c| line.contains(*c)) else {
-        return String::new();
+        return path;
     };
     // A tab could not be copied from a terminal.
     let between = if separator == '\t' { "{*:\\s}".to_owned() } else { separator.to_string() };
-    let rest =
-        if line.split(separator).count() > 2 { format!("{between}{{*}}") } else { String::new() };
-    format!("{between}{{label}}{rest}")
+    let words: Vec<&str> = line.split(separator).collect();
+    let is_image = |word: &&str| media_type_of(word.trim(), Inputs::Images).is_some();
+    let at = words.iter().position(is_image).unwrap_or(0);
+    let before = format!("{{*}}{between}").repeat(at);
+    let rest = match words.len() - at {
+        1 => String::new(),
+        2 => format!("{between}{{label}}"),
+        _ => format!("{between}{{label}}{between}{{*}}"),
+    };
+    format!("{before}{path}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_the_word_that_names_an_image() {
+        assert_eq!(of_line("a1"), "{path}");
+        assert_eq!(of_line("a1 cat"), "{path} {label}");
+        assert_eq!(of_line("a1.jpg,cat,3,4"), "{path},{label},{*}");
+        assert_eq!(of_line("7 a1.png positive rsna"), "{*} {path} {label} {*}");
+        assert_eq!(of_line("7\tcat\ta1.png"), "{*}{*:\\s}{*}{*:\\s}{path}");
+    }
 }
