@@ -486,10 +486,9 @@ pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<D
     let (example, stems) = of_folder.first_key_value()?;
     let is_same = of_folder.len() > 1 && of_folder.values().all(|of| of == stems);
     // `img_0` and `img_1` are counted, and equal by chance.
-    let word = |stem: &&str| stem.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let word = |stem: &&str| stem.chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let words: BTreeSet<String> = stems.iter().map(word).collect();
-    let are_words =
-        words.len() == stems.len() && words.iter().all(|of| of.contains(char::is_alphabetic));
+    let are_words = words.len() == stems.len() && !words.contains("");
     if !is_same || !are_words || !(2..=MOST_PARTS).contains(&stems.len()) {
         return None;
     }
@@ -677,8 +676,16 @@ mod tests {
         let gt = ("gt_1".to_owned(), "{key}/gt_1.{ext}".to_owned());
         assert_eq!(doubt.readings[0].files, [gt]);
         assert!(asked(&paths[..3], "{label}/{key}.{ext}").is_none());
-        let counted = ["a/im_1.png", "a/im_2.png", "b/im_1.png", "b/im_2.png"];
-        assert!(asked(&counted, "{label}/{key}.{ext}").is_none());
+        for [one, two] in [["im_1", "im_2"], ["s1_04", "s2_05"], ["7", "8"]] {
+            let paths = [
+                format!("a/{one}.png"),
+                format!("a/{two}.png"),
+                format!("b/{one}.png"),
+                format!("b/{two}.png"),
+            ];
+            let paths = paths.each_ref().map(String::as_str);
+            assert!(asked(&paths, "{label}/{key}.{ext}").is_none(), "{one} {two}");
+        }
     }
 
     #[test]
