@@ -83,13 +83,33 @@ fn labels(samples: &Samples) -> Vec<Option<i32>> {
 }
 
 #[test]
+fn quotes_behind_a_blank_are_not_part_of_a_class_and_utf_16_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in ["1.jpg", "2.jpg"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
+    }
+    let pack = |table: &[u8], out: &str| {
+        let file = dir.path().join("labels.csv");
+        fs::write(&file, table).unwrap();
+        let labels = Labels::Table(TableOptions { files: vec![file], ..TableOptions::default() });
+        let plan = PlanOptions { labels, ..PlanOptions::default() };
+        run(&dir.path().join("images"), &dir.path().join(out), plan, 1)
+    };
+    pack(b"\"image\", \"label\"\n\"1.jpg\", \"red fox\"\n\"2.jpg\", \"elk\"\n", "out").unwrap();
+    let bundle = Bundle::open(&dir.path().join("out"), OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["elk", "red fox"]);
+    let wide: Vec<u8> = "\u{feff}image,label\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(pack(&wide, "wide").unwrap_err().to_string().contains("it is UTF-16"));
+}
+
+#[test]
 fn names_fit_without_the_zeros_and_with_the_extension_of_another_format() {
     let dir = tempfile::tempdir().unwrap();
     for (i, name) in ["0007.jpg", "0010.jpg", "0000.jpg", "b.jpg"].iter().enumerate() {
         put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
     }
     let table = dir.path().join("labels.csv");
-    fs::write(&table, "id,label\n7,x\n10,y\n0,x\nb.png,y\n").unwrap();
+    fs::write(&table, "id,label\n7,x\n10.0,y\n0,x\nb.png,y\n").unwrap();
     let labels =
         Labels::Table(TableOptions { files: vec![table.clone()], ..TableOptions::default() });
     let plan = || PlanOptions { labels: labels.clone(), ..PlanOptions::default() };

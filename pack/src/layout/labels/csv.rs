@@ -20,6 +20,11 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
     let (mut skipped, mut given) = (0, separator);
     let mut start = file.fill_buf().map_err(io)?;
+    if start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]) {
+        let reason =
+            "it is UTF-16; tables are read as UTF-8, which `iconv -f UTF-16 -t UTF-8` makes of it";
+        return Err(fault(path, None, reason));
+    }
     // Excel's first line `sep=;` names no columns.
     let line = start.iter().position(|b| *b == b'\n').map_or(0, |end| end + 1);
     if let Some(said) = start.strip_prefix(BOM).unwrap_or(start).strip_prefix(b"sep=") {
@@ -58,8 +63,12 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
             _ => fault(path, line, "it cannot be read"),
         }
     };
-    let columns: Vec<String> =
-        reader.headers().map_err(bad)?.iter().map(|name| name.trim().to_owned()).collect();
+    let columns: Vec<String> = reader
+        .headers()
+        .map_err(bad)?
+        .iter()
+        .map(|name| unquoted(name).trim().to_owned())
+        .collect();
     if columns.len() > MOST_COLUMNS {
         return Err(too_many_columns(path));
     }
@@ -77,9 +86,15 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
             return Ok(());
         }
         let line = record.position().map_or(0, ::csv::Position::line) + late.get();
-        let cells: Vec<Cell> = record.iter().map(Cell::written).collect();
+        let cells: Vec<Cell> = record.iter().map(|cell| Cell::written(unquoted(cell))).collect();
         each(line, &columns, &cells)?;
     }
+}
+
+/// A cell without the quotes that are behind a blank, as in `1.jpg, "red fox"`.
+fn unquoted(cell: &str) -> &str {
+    let inside = cell.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inside.filter(|_| cell.starts_with(' ')).unwrap_or(cell)
 }
 
 /// Whether the first line of a text has several columns, of which one is named as those of files are.

@@ -411,14 +411,16 @@ fn plainer(name: &str) -> String {
     if folder.is_empty() { last.to_owned() } else { format!("{folder}/{last}") }
 }
 
-/// A number without the zeros before it; other names as they are.
+/// A number without the zeros before it, or behind its point as in `7.0`, which is what a column of
+/// numbers becomes where one is missing; other names as they are.
 fn without_zeros(stem: &str) -> &str {
-    let is_number = !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
-    let digits = stem.trim_start_matches('0');
-    match is_number {
-        true if digits.is_empty() => "0",
-        true => digits,
-        false => stem,
+    let number = stem.strip_suffix(".0").unwrap_or(stem);
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return stem;
+    }
+    match number.trim_start_matches('0') {
+        "" => "0",
+        digits => digits,
     }
 }
 
