@@ -104,6 +104,17 @@ fn a_table_with_a_row_for_each_image_is_taken_and_told() {
 }
 
 #[test]
+fn a_text_whose_first_line_names_columns_is_a_table() {
+    let dir = folder(&["images/1.jpg", "images/2.jpg"]);
+    put(
+        dir.path(),
+        "captions.txt",
+        b"image|caption\n1.jpg|a fox in the snow\n2.jpg|an elk at night\n",
+    );
+    assert_eq!(packed(&dir).unwrap().fields, ["caption"]);
+}
+
+#[test]
 fn a_table_and_lists_of_splits_are_taken_together() {
     let dir = folder(&["images/s1.jpg", "images/s2.jpg", "images/s3.jpg", "images/s4.jpg"]);
     put(dir.path(), "train.txt", b"s1\ns2\n");

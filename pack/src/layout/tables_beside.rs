@@ -102,6 +102,10 @@ impl TablesBeside {
                 }
                 self.n_sentences += usize::from(is_sentence(&line));
                 self.lists.extend(of_labels(path, &line));
+                let columns = columns(path);
+                if columns.len() > 1 && find_key(&columns).is_some() {
+                    self.table(path, "csv");
+                }
             }
             "json" => {
                 self.n_json += 1;

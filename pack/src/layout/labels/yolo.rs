@@ -27,6 +27,8 @@ use crate::source::MOST_ROW_BYTES;
 const CLASSES: &str = "classes.txt";
 /// The same of CVAT and Darknet.
 const NAMES: &str = "obj.names";
+/// The same of Roboflow's export for Darknet, in each folder.
+const DARKNET: &str = "_darknet.labels";
 
 /// The files that describe a whole dataset, the names of its classes among other things.
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
@@ -50,8 +52,12 @@ pub(super) struct ClassNames {
 
 /// Names of the classes, where the folder or a description says them.
 pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> {
-    let lists =
-        [folder.join(CLASSES), folder.with_file_name(CLASSES), folder.with_file_name(NAMES)];
+    let lists = [
+        folder.join(CLASSES),
+        folder.join(DARKNET),
+        folder.with_file_name(CLASSES),
+        folder.with_file_name(NAMES),
+    ];
     for file in lists {
         let Some(text) = text_of(&file)? else { continue };
         let names = text.trim_end().lines().map(|line| line.trim().to_owned());
