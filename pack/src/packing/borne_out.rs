@@ -108,7 +108,7 @@ fn is_of_input(error: &Error) -> bool {
 
 /// Whether a question is what the numbers of boxes are.
 fn is_of_boxes(doubt: &Doubt) -> bool {
-    doubt.readings.iter().all(|way| way.box_form.is_some())
+    doubt.readings.iter().any(|way| way.box_form.is_some())
 }
 
 /// A question about the boxes of the tables that `way` names, with the options that read these.

@@ -18,14 +18,19 @@ struct UnreadFormat {
 
 const TABLE: &str = "write a table with a row for each box: `image,label,xmin,ymin,xmax,ymax`";
 
+const CENTRES: &str =
+    "write a table with a row for each box: `image,label,x_center,y_center,width,height`";
+
 const SHEET: &str = "save it as CSV (UTF-8)";
 
 /// Sources: the manuals of [VIA](https://www.robots.ox.ac.uk/~vgg/software/via/),
 /// [CVAT](https://docs.cvat.ai/docs/dataset_management/formats/) and
-/// [Label Studio](https://labelstud.io/guide/export), and the development kits of
+/// [Label Studio](https://labelstud.io/guide/export),
+/// [Create ML](https://developer.apple.com/documentation/createml) and
+/// [Supervisely](https://docs.supervisely.com/data-organization/00_ann_format_navi), and the development kits of
 /// [DOTA](https://captain-whu.github.io/DOTA/dataset.html) and
 /// [VisDrone](https://github.com/VisDrone/VisDrone2018-DET-toolkit).
-const FORMATS: [UnreadFormat; 8] = [
+const FORMATS: [UnreadFormat; 10] = [
     UnreadFormat {
         name: "VGG Image Annotator",
         extension: "json",
@@ -43,6 +48,18 @@ const FORMATS: [UnreadFormat; 8] = [
         extension: "json",
         signs: &["\"annotations\"", "\"result\"", "\"data\""],
         convert: "in Label Studio, export boxes as `COCO`, and classes of images as `CSV`",
+    },
+    UnreadFormat {
+        name: "Create ML",
+        extension: "json",
+        signs: &["\"annotations\"", "\"coordinates\"", "\"label\""],
+        convert: CENTRES,
+    },
+    UnreadFormat {
+        name: "Supervisely",
+        extension: "json",
+        signs: &["\"classTitle\"", "\"exterior\""],
+        convert: "in Supervisely, run the app `Export to COCO`",
     },
     UnreadFormat {
         name: "DOTA",
