@@ -292,6 +292,15 @@ impl FixedPart {
         Some(Self { of_image, of_other, place })
     }
 
+    /// Whether each name has the name of its folder in it, or the beginning of that.
+    fn is_of(&self, image: &str, other: &str) -> bool {
+        let is = |part: &str, folder: &str| {
+            let word = part.trim_matches(BEFORE_ENDS).to_lowercase();
+            folder.to_lowercase().starts_with(&word)
+        };
+        is(&self.of_image, image) && is(&self.of_other, other)
+    }
+
     /// Whether it tells parts of a sample apart, and is not only the name of the class or a number.
     fn tells(&self, class: &str) -> bool {
         let (one, none) = match self.of_image.is_empty() {
@@ -365,7 +374,11 @@ pub(super) fn in_folders(
         let fixed = relation(of_image, of_other)?;
         let (kind, of_images) = (kinds.get(other)?, kinds.get(image)?);
         // Colours in the one and numbers in the other are no chance, whatever the names have.
-        let is_proven = kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b);
+        let by_colours = kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b);
+        // X-rays of one class may be grey, and each has the name of its class.
+        let is_own = fixed.is_of(image, other);
+        let is_proven =
+            by_colours && (fixed.is_none() || kind.differ_in_format(of_images) && !is_own);
         let tells = match fixed.is_none() {
             _ if is_proven => true,
             true => {
@@ -469,8 +482,8 @@ pub(super) fn in_deeper_folders(
     ways().unwrap_or_default()
 }
 
-/// The question what folders are that were read as classes, of which each has the same few files, such
-/// as `scene7/noisy.png` and `scene7/gt.png`.
+/// The question what folders are that were read as classes, of which each has the same few files,
+/// such as `scene7/noisy.png` and `scene7/gt.png`.
 pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
     let [pattern] = patterns else { return None };
     let at = pattern.split('/').position(|part| part == "{label}")?;
@@ -489,7 +502,16 @@ pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<D
     let word = |stem: &&str| stem.chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let words: BTreeSet<String> = stems.iter().map(word).collect();
     let are_words = words.len() == stems.len() && !words.contains("");
-    if !is_same || !are_words || !(2..=MOST_PARTS).contains(&stems.len()) {
+    // `front` and `left` of each person say nothing of samples.
+    let is_known = |stem: &&str| {
+        let mut words = stem.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
+        of_masks(stem) == Some(true) || words.any(|word| OF_IMAGES.contains(&word.as_str()))
+    };
+    if !is_same
+        || !are_words
+        || !stems.iter().any(is_known)
+        || !(2..=MOST_PARTS).contains(&stems.len())
+    {
         return None;
     }
     let mut parts: Vec<&str> = stems.iter().copied().collect();
@@ -676,6 +698,8 @@ mod tests {
         let gt = ("gt_1".to_owned(), "{key}/gt_1.{ext}".to_owned());
         assert_eq!(doubt.readings[0].files, [gt]);
         assert!(asked(&paths[..3], "{label}/{key}.{ext}").is_none());
+        let faces = ["a/front.png", "a/left.png", "b/front.png", "b/left.png"];
+        assert!(asked(&faces, "{label}/{key}.{ext}").is_none());
         for [one, two] in [["im_1", "im_2"], ["s1_04", "s2_05"], ["7", "8"]] {
             let paths = [
                 format!("a/{one}.png"),
@@ -702,5 +726,6 @@ mod tests {
         ] {
             assert_eq!(asked(paths, ""), None, "{paths:?}");
         }
+        assert_eq!(asked(&["normal/N_#.png", "covid/covid_#.jpg"], "normal"), None);
     }
 }

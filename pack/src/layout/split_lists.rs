@@ -70,8 +70,8 @@ impl SplitLists {
     }
 }
 
-/// What the first line of a list has: the path is the first word that is the name of an image, or else
-/// the first of all, and the class is behind it.
+/// What the first line of a list has: the path is the first word that is the name of an image, or
+/// else the first of all, and the class is behind it.
 fn pattern_of_lines(list: &Path) -> String {
     of_line(&first_line(list, MOST_LINE))
 }

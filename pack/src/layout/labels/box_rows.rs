@@ -6,10 +6,11 @@
 //! 1.jpg,dog,8,9,70,80
 //! ```
 //!
-//! Columns are known by their names. `xmin`, `x_center` and `bbox` are always boxes; those of other names
-//! only if some image has several rows, and otherwise fields. Boxes of which no number is above 1 are
-//! fractions of their images, all others are in pixels. The four numbers of `bbox`, and fractions called
-//! `x`, `y`, `w` and `h`, can be read in several ways: the numbers of all boxes decide, or the user.
+//! Columns are known by their names. `xmin`, `x_center` and `bbox` are always boxes; those of other
+//! names only if some image has several rows, and otherwise fields. Boxes of which no number is
+//! above 1 are fractions of their images, all others are in pixels. The four numbers of `bbox`, and
+//! fractions called `x`, `y`, `w` and `h`, can be read in several ways: the numbers of all boxes
+//! decide, or the user.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,8 +24,8 @@ use crate::facts::{BoxForm, Doubt, RunError, WayToRead};
 use crate::layout::LayoutError;
 use crate::source::{find, find_key, find_label};
 
-/// What four columns of these names are, whatever else it may be. Source: the tables of Kaggle's and
-/// Roboflow's sets of boxes, of CVAT and of Keras' RetinaNet.
+/// What four columns of these names are, whatever else it may be. Source: the tables of Kaggle's
+/// and Roboflow's sets of boxes, of CVAT and of Keras' RetinaNet.
 const NAMED: [([&str; 4], &[BoxForm]); 22] = [
     (["xmin", "ymin", "xmax", "ymax"], &[BoxForm::Ends]),
     (["x1", "y1", "x2", "y2"], &[BoxForm::Ends]),
@@ -134,8 +135,8 @@ impl BoxColumns {
         Self { forms: form.map_or(self.forms, |form| vec![form]), ..self }
     }
 
-    /// What the numbers are, if one way alone has the boxes within their images, as `fits` says; else
-    /// the ways that have. Lists of boxes are as Hugging Face's documentation has them.
+    /// What the numbers are, if one way alone has the boxes within their images, as `fits` says;
+    /// else the ways that have. Lists of boxes are as Hugging Face's documentation has them.
     fn form(
         &self,
         are_fractions: bool,

@@ -6,8 +6,9 @@
 //! before it. Names with the same last segment are compared in memory. If all of them have a
 //! folder, such as `scene17/image.png`, only those with both segments equal are.
 //!
-//! A name that fits no image so is compared once more, without its extension and without zeros before
-//! a number, which programs for tables remove: `7` is then `0007.jpg`, and `a.jpg` is `a.png`.
+//! A name that fits no image so is compared once more, without its extension and without zeros
+//! before a number, which programs for tables remove: `7` is then `0007.jpg`, and `a.jpg` is
+//! `a.png`.
 //!
 //! Rows may be about a part of paths instead, such as a patient: each is that of all images in whose
 //! path this part has its value.
@@ -382,8 +383,8 @@ impl<'n> NamesOfImages<'n> {
         all
     }
 
-    /// The image of a row: the one of exactly its name, else one whose path ends with the whole name,
-    /// else one whose path is an end of the name.
+    /// The image of a row: the one of exactly its name, else one whose path ends with the whole
+    /// name, else one whose path is an end of the name.
     fn find(&self, folder: &str, name: &str) -> Option<Which> {
         if !folder.is_empty()
             && let Some(which) = self.paths.get(format!("{folder}/{name}").as_str())

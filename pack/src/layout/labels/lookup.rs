@@ -109,8 +109,8 @@ pub(super) fn take(
     for file in named {
         heads.push(Head::read(file, options, tables)?);
     }
-    // Boxes are what a table of them is for, so nothing looks them up; the `{path}` of a list is what
-    // names its images, whatever the columns of tables do.
+    // Boxes are what a table of them is for, so nothing looks them up; the `{path}` of a list is
+    // what names its images, whatever the columns of tables do.
     let of_boxes = |head: &Head| tables.has_boxes(&head.file).unwrap_or(false);
     heads.sort_by_key(|head| (!of_boxes(head), tables.patterns(&head.file).is_empty()));
     let Some((first, others)) = heads.split_first() else {

@@ -27,8 +27,8 @@ const SHEET: &str = "save it as CSV (UTF-8)";
 /// [CVAT](https://docs.cvat.ai/docs/dataset_management/formats/) and
 /// [Label Studio](https://labelstud.io/guide/export),
 /// [Create ML](https://developer.apple.com/documentation/createml) and
-/// [Supervisely](https://docs.supervisely.com/data-organization/00_ann_format_navi), and the development kits of
-/// [DOTA](https://captain-whu.github.io/DOTA/dataset.html) and
+/// [Supervisely](https://docs.supervisely.com/data-organization/00_ann_format_navi), and the
+/// development kits of [DOTA](https://captain-whu.github.io/DOTA/dataset.html) and
 /// [VisDrone](https://github.com/VisDrone/VisDrone2018-DET-toolkit).
 const FORMATS: [UnreadFormat; 10] = [
     UnreadFormat {

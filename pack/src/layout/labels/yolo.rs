@@ -1,6 +1,6 @@
 //! Boxes in YOLO's format: a folder of text files, one per image, with one line per box: the class,
-//! then centre, width and height as fractions of the image; or the corners of an outline, of which the
-//! box around it is taken.
+//! then centre, width and height as fractions of the image; or the corners of an outline, of which
+//! the box around it is taken.
 //!
 //! ```text
 //! labels/train/0001.txt    of images/train/0001.jpg

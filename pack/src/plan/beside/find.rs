@@ -600,8 +600,8 @@ impl Finding {
         Ok(())
     }
 
-    /// Records the values of one of the first masks, an array of bytes or a picture; what cannot be read
-    /// is named when it is packed.
+    /// Records the values of one of the first masks, an array of bytes or a picture; what cannot be
+    /// read is named when it is packed.
     fn look_at_values(&mut self, path: &str, bytes: u64, dtype: Option<Dtype>) {
         let is_enough = self.seen.n_looked == MOST_LOOKED || self.seen.values.len() >= MOST_VALUES;
         if is_enough || bytes > MOST_LOOKED_BYTES || dtype.is_some_and(|of| of != Dtype::U8) {
