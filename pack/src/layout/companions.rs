@@ -11,8 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::Split;
 
 use super::folders::MARKS;
-use super::parts::is_of_images;
-use super::same_names::field_of;
+use super::parts::{field_of, is_of_images};
 use crate::facts::{WayToRead, is_of_both, literal, split_of, stem_and_extension};
 
 /// Words in the names of folders with a class for each pixel. Source: the folders of PennFudanPed

@@ -326,6 +326,16 @@ fn is_mask(folder: &str) -> bool {
     among(&OTHER_PARTS, folder) || among(&OF_PAIRS, folder)
 }
 
+/// The name of a field for files with this end, or in a folder of this name.
+pub(super) fn field_of(name: &str) -> String {
+    let lower = name.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let text: String = lower.chars().map(plain).collect();
+    let is_field =
+        FieldName::parse(&text).is_some() && text != "mask" && !RESERVED.contains(&text.as_str());
+    if is_field { text } else { format!("other_{}", text.trim_matches('_')) }
+}
+
 /// The fields that the files of these folders are, with the folders.
 fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
     let mut fields: Vec<(String, &str)> = Vec::new();

@@ -11,11 +11,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gular_bundle::FieldName;
-
 use super::companions::of_masks;
 use super::folders::Folders;
-use super::parts::{is_of_images, is_other_part};
+use super::parts::{field_of, is_of_images, is_other_part};
 use super::recognise::Recognised;
 use crate::facts::{Doubt, WayToRead, formats, literal, named, stem_and_extension};
 
@@ -31,9 +29,6 @@ const BEFORE_ENDS: [char; 6] = ['_', '-', '.', ' ', '(', '@'];
 /// DeepGlobe (`sat`), xBD (`pre`), pix2pix (`input`).
 const OF_IMAGES: [&str; 11] =
     ["rgb", "img", "image", "input", "pre", "co", "sat", "before", "orig", "original", "color"];
-/// Names that no field of files has.
-const RESERVED: [&str; 5] = ["image", "label", "labels", "data", "mask"];
-
 /// Says of the file of a path whether it is a picture of colours, and not of one channel or with a
 /// palette, as masks and depths are.
 pub(super) type IsOfColours<'a> = &'a dyn Fn(&str) -> Option<bool>;
@@ -114,15 +109,6 @@ fn ways_with(images: &[String], others: &[OtherFile], leaves_out: bool) -> Vec<W
         ways.push(way("if it is the mask of each image", Some(0)));
     }
     ways
-}
-
-/// The name of a field for files with this end, or in a folder of this name.
-pub(super) fn field_of(name: &str) -> String {
-    let lower = name.trim_start_matches(BEFORE_ENDS).to_lowercase();
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let text: String = lower.chars().map(plain).collect();
-    let is_field = FieldName::parse(&text).is_some() && !RESERVED.contains(&text.as_str());
-    if is_field { text } else { format!("other_{}", text.trim_matches('_')) }
 }
 
 /// The question what the files are whose names are those of others with an end; `patterns` are those
