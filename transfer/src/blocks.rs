@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{BLOCKS_SUFFIX, Backend, BlockTree, Digest, MAX_BLOCKS_BYTES, ReadAt};
-use gular_pelican::{Client, Error as Pelican, Url};
+use gular_pelican::{Client, Error as Pelican, Url, WrongBytes};
 
 use crate::watch::check;
 use crate::{Error, Watch};
@@ -43,11 +43,14 @@ pub fn read_blocks(
     let Some(list) = beside(url) else { return Ok(None) };
     let shown = list.to_string();
     let parse = |bytes: &[u8]| {
-        let tree = BlockTree::parse_list(&shown, bytes).map_err(|e| e.to_string())?;
+        let tree = BlockTree::parse_list(&shown, bytes).map_err(WrongBytes::not_accepted)?;
         let digest = tree.digest();
         match is_wanted(digest) {
             true => Ok(tree),
-            false => Err(format!("it is of a file with the digest {digest}")),
+            false => {
+                let why = format!("it is of a file with the digest {digest}");
+                Err(WrongBytes::not_accepted(why))
+            }
         }
     };
     match client.read(&list, MAX_BLOCKS_BYTES, &|bytes| parse(bytes).map(drop), cancel) {

@@ -137,7 +137,7 @@ fn object(
         bytes_there: counts.there.into_inner(),
         bytes_brought: counts.brought.into_inner(),
         bytes_unknown: counts.unknown.into_inner(),
-        not_checked: read.checked.err().filter(|_| check),
+        not_checked: read.checked.err().filter(|_| check).map(|why| why.to_string()),
         seconds: start.elapsed().as_secs_f64(),
     })
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{
     Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardEntry, Split,
 };
-use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Stat, Url};
+use gular_pelican::{Accept, Client, Copy, Error as Pelican, Object, Sink, Stat, Url, WrongBytes};
 
 use crate::data_folder::DataFolder;
 use crate::published::stored_at;
@@ -48,7 +48,8 @@ impl RemoteBundle {
                 if Manifest::parse(&shown, bytes).is_ok() {
                     other.set(Some((expected, found)));
                 }
-                return Err(format!("its digest is {found}, expected {expected}"));
+                let why = format!("its digest is {found}, expected {expected}");
+                return Err(WrongBytes::not_accepted(why));
             }
             match Manifest::parse(&shown, bytes) {
                 // Another server would give the same manifest, so the caller has to know.
@@ -56,7 +57,7 @@ impl RemoteBundle {
                     newer.set(Some(error));
                     Ok(())
                 }
-                Err(error) => Err(error.reason()),
+                Err(error) => Err(WrongBytes::not_accepted(error.reason())),
                 Ok(_) => Ok(()),
             }
         };
@@ -167,7 +168,9 @@ impl RemoteBundle {
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         // The message names the object already.
-        let accepts = |bytes: &[u8]| file.accept("it", bytes).map_err(|error| error.reason());
+        let accepts = |bytes: &[u8]| {
+            file.accept("it", bytes).map_err(|error| WrongBytes::not_accepted(error.reason()))
+        };
         self.data.seek(&self.published, file, |url| {
             client.read_verified(url, file.bytes, &accepts, cancel)
         })
@@ -210,7 +213,7 @@ impl RemoteBundle {
         client: &Client,
         file: &FileEntry,
         range: Range<u64>,
-        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        accepts: &Accept<'_>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         self.data.seek(&self.published, file, |url| {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{Digest, FieldIdx, Index, Row, ShardEntry};
 use gular_files::parallel;
-use gular_pelican::Client;
+use gular_pelican::{Client, WrongBytes};
 
 use crate::{Error, RemoteBundle};
 
@@ -160,14 +160,14 @@ impl Run {
     }
 
     /// Checks that each value has its digest.
-    fn check(&self, bytes: &[u8], index: &Index) -> Result<(), String> {
+    fn check(&self, bytes: &[u8], index: &Index) -> Result<(), WrongBytes> {
         for value in &self.values {
             let found = self.bytes_of(value, bytes).map(Digest::of);
             if found != Some(value.digest) {
                 let key = index.key(value.row).unwrap_or_default();
-                return Err(format!(
-                    "the bytes of sample `{key}` do not match the digest of the sample"
-                ));
+                let why =
+                    format!("the bytes of sample `{key}` do not match the digest of the sample");
+                return Err(WrongBytes::not_accepted(why));
             }
         }
         Ok(())

@@ -359,9 +359,9 @@ impl Reader {
         let start = Instant::now();
         match self.router.http.resolve(server).await {
             Ok(()) => probe.name = Some(start.elapsed()),
-            Err(reason) => {
+            Err(error) => {
                 // A proxy may be able to resolve the name.
-                probe.fault = Some(ProbeFault::Name(reason));
+                probe.fault = Some(ProbeFault::Name(error.to_string()));
             }
         }
         let start = Instant::now();

@@ -53,8 +53,9 @@ pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;
 pub use listing::{CollectionListing, CollectionMember, Stat};
 pub use options::{ClientOptions, Tell};
-pub use plain::{PlainRead, PlainSink};
-pub use reader::checked_blocks::{BLOCK_BYTES, Object, Sink};
+pub use plain::{NotChecked, PlainRead, PlainSink};
+pub use reader::checked_blocks::{Accept, BLOCK_BYTES, Object, Sink};
+pub use reader::wrong_bytes::WrongBytes;
 pub use token::{Action, Diagnosis, Token, TokenError, TokenHeld, TokenPlace, token_places};
 pub use token_store::usual_token_file;
 

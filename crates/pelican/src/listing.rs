@@ -19,6 +19,7 @@ use std::collections::HashSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
+use crate::Error;
 use crate::url::{is_segment, percent_decode};
 
 /// The namespace of WebDAV's elements, under whatever prefix.
@@ -104,6 +105,33 @@ pub(crate) struct Ambiguous {
     pub(crate) decoded: Option<String>,
 }
 
+/// Why an answer cannot be used as a listing; follows the words "the listing" in a message.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListingFault {
+    #[error("is {found} bytes, more than {MAX_LISTING_BYTES}")]
+    TooLarge { found: usize },
+    #[error("is nested deeper than {MAX_DEPTH} levels")]
+    Deep,
+    #[error("is not valid XML: {0}")]
+    Xml(#[from] roxmltree::Error),
+    #[error("is not a list, but `{}`", found.escape_debug())]
+    NotAList { found: String },
+    #[error("has `{}`, which is not a path", href.escape_debug())]
+    NotAPath { href: String },
+    #[error("has `{}`, which is not in the listed folder", href.escape_debug())]
+    Elsewhere { href: String },
+    #[error("has the unsafe name `{}`", href.escape_debug())]
+    Unsafe { href: String },
+    #[error("has `{}` as the length of `{href}`", text.escape_debug())]
+    Len { text: String, href: String },
+    #[error("has `{}` and `{}`, which are the same name", a.escape_debug(), b.escape_debug())]
+    SameName { a: String, b: String },
+    #[error("has `{name}`, but that does not exist")]
+    Gone { name: String },
+    #[error("has `{name}`, which may be encoded or not: {source}")]
+    NotTold { name: String, source: Box<Error> },
+}
+
 /// The responses about a path and the entries below it, with names as the server spells them.
 #[derive(Debug)]
 pub(crate) struct Responses<'a> {
@@ -125,18 +153,17 @@ impl<'a> Responses<'a> {
     ///
     /// # Errors
     /// What is wrong with the answer, if it is not a listing.
-    pub(crate) fn parse(xml: &[u8], request_path: &'a str) -> Result<Self, String> {
+    pub(crate) fn parse(xml: &[u8], request_path: &'a str) -> Result<Self, ListingFault> {
         if xml.len() > MAX_LISTING_BYTES {
-            return Err(format!("is {} bytes, more than {MAX_LISTING_BYTES}", xml.len()));
+            return Err(ListingFault::TooLarge { found: xml.len() });
         }
         let text = only_utf8(xml);
         check_depth(&text)?;
         let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-        let document = Document::parse_with_options(&text, options)
-            .map_err(|error| format!("is not valid XML: {error}"))?;
+        let document = Document::parse_with_options(&text, options)?;
         let root = document.root_element();
         if !is_dav(&root, "multistatus") {
-            return Err(format!("is not a list, but `{}`", root.tag_name().name().escape_debug()));
+            return Err(ListingFault::NotAList { found: root.tag_name().name().to_owned() });
         }
         let responses = root.children().filter(|node| is_dav(node, "response"));
         let responses = responses.filter_map(|node| parse_response(&node).transpose());
@@ -204,7 +231,7 @@ impl<'a> Responses<'a> {
     ///
     /// # Errors
     /// What is wrong, if it is not a listing of this path, or if two entries have the same name.
-    pub(crate) fn read(&self, spelling: Spelling) -> Result<Multistatus, String> {
+    pub(crate) fn read(&self, spelling: Spelling) -> Result<Multistatus, ListingFault> {
         let (mut found, mut odd) = (Multistatus::default(), None);
         let mut members: Vec<(CollectionMember, &str)> = Vec::new();
         for response in &self.responses {
@@ -244,8 +271,7 @@ impl<'a> Responses<'a> {
             _ => None,
         });
         if let Some((a, b)) = twice {
-            let (a, b) = (a.escape_debug(), b.escape_debug());
-            return Err(format!("has `{a}` and `{b}`, which are the same name"));
+            return Err(ListingFault::SameName { a: a.to_owned(), b: b.to_owned() });
         }
         found.members = members.into_iter().map(|(entry, _)| entry).collect();
         Ok(found)
@@ -267,12 +293,12 @@ impl<'a> Responses<'a> {
 
     /// The names that a response's path consists of: those of the request, and one more for a
     /// member.
-    fn names(&self, response: &Response, spelling: Spelling) -> Result<Vec<String>, String> {
-        let shown = response.href.escape_debug();
-        let path = href_path(&response.href)
-            .ok_or_else(|| format!("has `{shown}`, which is not a path"))?;
+    fn names(&self, response: &Response, spelling: Spelling) -> Result<Vec<String>, ListingFault> {
+        let href = || response.href.clone();
+        let path =
+            href_path(&response.href).ok_or_else(|| ListingFault::NotAPath { href: href() })?;
         if !self.is_below(response, spelling) {
-            return Err(format!("has `{shown}`, which is not in the listed folder"));
+            return Err(ListingFault::Elsewhere { href: href() });
         }
         let name = |name: &str| {
             let name = match spelling {
@@ -280,14 +306,14 @@ impl<'a> Responses<'a> {
                 Spelling::Encoded => percent_decode(name),
             };
             name.filter(|name| is_segment(name))
-                .ok_or_else(|| format!("has the unsafe name `{shown}`"))
+                .ok_or_else(|| ListingFault::Unsafe { href: href() })
         };
         segments(path).map(name).collect()
     }
 }
 
 /// Returns `None` if the server says that the path does not exist.
-fn parse_response(response: &Node) -> Result<Option<Response>, String> {
+fn parse_response(response: &Node) -> Result<Option<Response>, ListingFault> {
     if child(response, "status").is_some_and(|status| !is_ok(&status)) {
         return Ok(None);
     }
@@ -310,14 +336,16 @@ fn parse_response(response: &Node) -> Result<Option<Response>, String> {
     Ok(Some(parsed))
 }
 
-fn read_properties(prop: &Node, entry: &mut Response) -> Result<(), String> {
+fn read_properties(prop: &Node, entry: &mut Response) -> Result<(), ListingFault> {
     for property in prop.children().filter(|node| node.tag_name().namespace() == Some(DAV)) {
         let text = property.text().map_or("", str::trim);
         match property.tag_name().name() {
             "getcontentlength" if !text.is_empty() => {
-                entry.len_bytes = Some(text.parse().map_err(|_| {
-                    format!("has `{}` as the length of `{}`", text.escape_debug(), entry.href)
-                })?);
+                let len = text.parse().map_err(|_| ListingFault::Len {
+                    text: text.to_owned(),
+                    href: entry.href.clone(),
+                })?;
+                entry.len_bytes = Some(len);
             }
             "resourcetype" => entry.collection |= child(&property, "collection").is_some(),
             "iscollection" => entry.collection |= text == "1",
@@ -380,7 +408,7 @@ fn only_utf8(xml: &[u8]) -> Cow<'_, str> {
 }
 
 /// Refuses what nests too deep, before the parser sees it.
-fn check_depth(xml: &str) -> Result<(), String> {
+fn check_depth(xml: &str) -> Result<(), ListingFault> {
     let mut depth = 0_usize;
     let mut rest = xml;
     while let Some((_, tag)) = rest.split_once('<') {
@@ -412,7 +440,7 @@ fn check_depth(xml: &str) -> Result<(), String> {
             }
         };
         if depth > MAX_DEPTH {
-            return Err(format!("is nested deeper than {MAX_DEPTH} levels"));
+            return Err(ListingFault::Deep);
         }
     }
     Ok(())
@@ -447,11 +475,11 @@ mod tests {
     }
 
     /// Reads a listing. If its names can be read in two ways, the server says that they are encoded.
-    fn list(entries: &[(&str, &str, bool)], request: &str) -> Result<Multistatus, String> {
+    fn list(entries: &[(&str, &str, bool)], request: &str) -> Result<Multistatus, ListingFault> {
         read(xrootd(entries).as_bytes(), request)
     }
 
-    fn read(xml: &[u8], request: &str) -> Result<Multistatus, String> {
+    fn read(xml: &[u8], request: &str) -> Result<Multistatus, ListingFault> {
         let responses = Responses::parse(xml, request)?;
         responses.read(responses.spelling().unwrap_or(Spelling::Encoded))
     }
@@ -500,7 +528,7 @@ mod tests {
             ],
             skipped: 0,
         };
-        assert_eq!(found, Ok(expected));
+        assert_eq!(found.unwrap(), expected);
     }
 
     #[test]
@@ -580,7 +608,7 @@ mod tests {
         let both = list(&[("/d/x", "1", false), ("/d/x/", "0", true)], "/d").unwrap();
         assert_eq!(both.members.len(), 2);
         let error = list(&[("/d/a", "1", false), ("/d/%61", "2", false)], "/d").unwrap_err();
-        assert!(error.contains("`/d/%61` and `/d/a`"), "{error}");
+        assert!(error.to_string().contains("`/d/%61` and `/d/a`"), "{error}");
     }
 
     #[test]
@@ -663,7 +691,7 @@ mod tests {
     #[track_caller]
     fn check_error(xml: &[u8], part: &str) {
         let error = read(xml, "/d").unwrap_err();
-        assert!(error.contains(part), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
     }
 
     #[test]

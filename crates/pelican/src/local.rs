@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::reader::checked_blocks::{Stop, Take};
+use crate::reader::wrong_bytes::WrongBytes;
 use crate::url::is_segment;
 use crate::{Attempts, CollectionListing, CollectionMember, Error, Stat, Url};
 
@@ -62,23 +63,23 @@ pub(crate) fn list(url: &Url) -> Result<CollectionListing, Error> {
 pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
     let mut file = File::open(path(url)).map_err(|e| failed("open", url, e))?;
     let metadata = file.metadata().map_err(|e| failed("look at", url, e))?;
-    let wrong = |reason: String| {
+    let wrong = |wrong: WrongBytes| {
         let mut attempts = Attempts::default();
-        attempts.add("this machine", reason);
+        attempts.add("this machine", wrong.to_string());
         Error::Corrupt { url: url.to_string(), attempts }
     };
     if metadata.is_dir() {
-        return Err(wrong("it is a folder".to_owned()));
+        return Err(wrong(WrongBytes::Folder));
     }
     let found = metadata.len();
     if let Some(expected) = take.len().filter(|expected| *expected != found) {
-        return Err(wrong(format!("it has {found} bytes, expected {expected}")));
+        return Err(wrong(WrongBytes::Len { found, expected }));
     }
     if found > take.limit() {
         return Err(Error::TooLarge { url: url.to_string(), found, limit: take.limit() });
     }
     let stopped = |stop| match stop {
-        Stop::Refused(reason) => wrong(reason),
+        Stop::Refused(why) => wrong(why),
         Stop::Failed(error) => error,
     };
     io::Seek::seek(&mut file, io::SeekFrom::Start(take.position()))
@@ -95,8 +96,8 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
             break;
         }
     }
-    if let Some(until) = take.until().filter(|until| take.position() < *until) {
-        return Err(wrong(format!("it ended after {} of {until} bytes", take.position())));
+    if let Some(expected) = take.until().filter(|until| take.position() < *until) {
+        return Err(wrong(WrongBytes::Shorter { found: take.position(), expected }));
     }
     take.end().map_err(stopped)
 }

@@ -19,7 +19,8 @@ use crate::client::Client;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
 use crate::reader::Reader;
-use crate::reader::checked_blocks::{Stop, Take};
+use crate::reader::checked_blocks::{Joint, Stop, Take};
+use crate::reader::wrong_bytes::WrongBytes;
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Verb, header, retry_after};
 use crate::{Error, Scheme, Token, Url, local};
@@ -48,7 +49,40 @@ pub struct PlainRead {
     pub restarted: bool,
     /// The checksum that proves the bytes, with its server; otherwise, the reason why there is
     /// none.
-    pub checked: Result<String, String>,
+    pub checked: Result<String, NotChecked>,
+}
+
+/// Why the bytes of a plain object were not compared with a checksum.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotChecked {
+    /// The caller has a digest of its own.
+    #[error("the checksum was not requested")]
+    NotRequested,
+    /// All the bytes were there before.
+    #[error("nothing was read")]
+    NothingRead,
+    /// The director names nobody who could be asked.
+    #[error("the director names no server that reports a checksum")]
+    NoServer,
+    /// The server cannot be reached.
+    #[error("`{server}` took no connection a short time ago")]
+    NoConnection {
+        /// The server.
+        server: String,
+    },
+    /// The server reports no checksum.
+    #[error("`{server}` reports no checksum")]
+    NoChecksum {
+        /// The server.
+        server: String,
+    },
+    /// The server reports a checksum of a kind that the bytes were not summed with.
+    #[error("`{server}` reports a checksum that cannot be used")]
+    Unusable {
+        /// The server.
+        server: String,
+    },
 }
 
 impl Client {
@@ -79,8 +113,7 @@ impl Client {
         self.block(cancel, async {
             self.0.reader.transfer(url, &mut take).await?;
             if !check || from > 0 {
-                let why = "the checksum was not requested".to_owned();
-                return Ok(take.done(Err(why)));
+                return Ok(take.done(Err(NotChecked::NotRequested)));
             }
             let mut doubts = Attempts::default();
             let direct = url.direct();
@@ -139,8 +172,8 @@ enum Sum {
     /// They are equal; the text names the checksum and its server.
     Same(String),
     Other,
-    /// The object has no checksum; the text says why.
-    None(String),
+    /// The object has no checksum.
+    None(NotChecked),
 }
 
 impl Reader {
@@ -153,19 +186,16 @@ impl Reader {
         doubts: &mut Attempts,
     ) -> Result<Sum, Error> {
         let Ok(route) = self.router.route(url, Verb::Read).await else {
-            return Ok(Sum::None(
-                "the director names no server that reports a checksum".to_owned(),
-            ));
+            return Ok(Sum::None(NotChecked::NoServer));
         };
         let gave = |place: &&Place| Some(&place.server) == take.server.as_ref();
         let Some(place) = route.places.iter().find(gave).or(route.places.first()) else {
-            return Ok(Sum::None(
-                "the director names no server that reports a checksum".to_owned(),
-            ));
+            return Ok(Sum::None(NotChecked::NoServer));
         };
         let server = &place.server;
+        let named = || server.to_string();
         if self.servers.is_cooling(server) && self.servers.unreachable_for(server).is_some() {
-            return Ok(Sum::None(format!("`{server}` took no connection a short time ago")));
+            return Ok(Sum::None(NotChecked::NoConnection { server: named() }));
         }
         let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
         let told = self.ask_for_checksum(url, place, token.as_ref(), take.position).await;
@@ -183,9 +213,9 @@ impl Reader {
                     );
                     Sum::Other
                 }
-                None => Sum::None(format!("`{server}` reports a checksum that cannot be used")),
+                None => Sum::None(NotChecked::Unusable { server: named() }),
             },
-            _ => Sum::None(format!("`{server}` reports no checksum")),
+            _ => Sum::None(NotChecked::NoChecksum { server: named() }),
         })
     }
 
@@ -331,25 +361,23 @@ impl<'a> Plain<'a> {
         sums.into_iter().find(|sum| sum.algorithm == like.algorithm)
     }
 
-    fn done(self, checked: Result<String, String>) -> PlainRead {
+    fn done(self, checked: Result<String, NotChecked>) -> PlainRead {
         PlainRead { len_bytes: self.position, restarted: self.restarted, checked }
     }
 }
 
 impl Take for Plain<'_> {
-    fn begin(&mut self, response: &Response) -> Result<(), String> {
+    fn begin(&mut self, response: &Response) -> Result<Joint, Error> {
         let found = Version::of(response);
         let changed = self.version.as_ref().is_some_and(|version| version.differs(&found));
         self.server = Some(response.server().clone());
         if changed && self.position > 0 {
-            self.restart().map_err(|error| error.to_string())?;
-            return Err(
-                "the object was changed during the read: all of it is read again".to_owned()
-            );
+            self.restart()?;
+            return Ok(Joint::Restarts);
         }
         self.len = self.len.or(found.len);
         self.version = Some(found);
-        Ok(())
+        Ok(Joint::Continues)
     }
 
     fn position(&self) -> u64 {
@@ -367,7 +395,7 @@ impl Take for Plain<'_> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let end = self.position.saturating_add(bytes.len() as u64);
         if self.len.is_some_and(|len| end > len) {
-            return Err(Stop::Refused("it is longer than expected".to_owned()));
+            return Err(Stop::Refused(WrongBytes::Longer));
         }
         self.sums.iter_mut().for_each(|sum| sum.update(bytes));
         let url = self.url;

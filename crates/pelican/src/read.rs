@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use gular_files::MAX_RENAMES;
 
 use crate::client::Client;
-use crate::reader::checked_blocks::{Blocks, Object, Part, Sink, Take, Whole};
+use crate::reader::checked_blocks::{Accept, Blocks, Object, Part, Sink, Take, Whole};
 use crate::{Error, Scheme, Url, local};
 
 impl Client {
@@ -42,7 +42,7 @@ impl Client {
         &self,
         url: &Url,
         limit: u64,
-        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        accepts: &Accept<'_>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         self.read_whole(url, Whole::new(url, limit, accepts, false), cancel)
@@ -58,7 +58,7 @@ impl Client {
         &self,
         url: &Url,
         limit: u64,
-        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        accepts: &Accept<'_>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         self.read_whole(url, Whole::new(url, limit, accepts, true), cancel)
@@ -75,7 +75,7 @@ impl Client {
         url: &Url,
         len_bytes: u64,
         range: Range<u64>,
-        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        accepts: &Accept<'_>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         if range.end > len_bytes {

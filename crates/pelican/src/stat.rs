@@ -11,7 +11,8 @@ use crate::client::Client;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
 use crate::listing::{
-    Ambiguous, CollectionListing, MAX_LISTING_BYTES, Multistatus, Responses, Spelling, Stat,
+    Ambiguous, CollectionListing, ListingFault, MAX_LISTING_BYTES, Multistatus, Responses,
+    Spelling, Stat,
 };
 use crate::reader::Reader;
 use crate::reader::sources::{Fared, Sources};
@@ -121,7 +122,7 @@ impl Reader {
     async fn find(&self, url: &Url, verb: Verb) -> Result<Multistatus, Error> {
         let (place, body) = self.multistatus(url, verb, verb.depth()).await?;
         let found = self.listed(&body, url, &place, verb).await;
-        found.map_err(|fault| unusable(url, &place, fault))
+        found.map_err(|fault| unusable(url, &place, fault.to_string()))
     }
 
     /// The answer of the server that lists, and where it was asked for.
@@ -173,7 +174,7 @@ impl Reader {
         url: &Url,
         place: &Place,
         verb: Verb,
-    ) -> Result<Multistatus, String> {
+    ) -> Result<Multistatus, ListingFault> {
         let target = place.target.split('?').next().unwrap_or_default();
         let asked = percent_decode(target).unwrap_or_default();
         let mut responses = Responses::parse(body, &asked)?;
@@ -191,7 +192,7 @@ impl Reader {
             match self.ask_for_spelling(url, place, &ambiguous).await? {
                 Some(spelling) => break spelling,
                 None if n_gone < MAX_GONE => responses.leave_out(&ambiguous.name),
-                None => return Err(format!("has `{}`, but that does not exist", ambiguous.name)),
+                None => return Err(ListingFault::Gone { name: ambiguous.name }),
             }
             n_gone += 1;
         };
@@ -213,7 +214,7 @@ impl Reader {
         url: &Url,
         place: &Place,
         ambiguous: &Ambiguous,
-    ) -> Result<Option<Spelling>, String> {
+    ) -> Result<Option<Spelling>, ListingFault> {
         if let Some(known) = self.servers.spelling(&place.server) {
             return Ok(Some(known));
         }
@@ -230,8 +231,8 @@ impl Reader {
                 }
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => {
-                    let (name, why) = (member.name(), error.to_string());
-                    return Err(format!("has `{name}`, which may be encoded or not: {why}"));
+                    let (name, source) = (member.name().to_owned(), Box::new(error));
+                    return Err(ListingFault::NotTold { name, source });
                 }
             }
         }

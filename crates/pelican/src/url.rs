@@ -122,7 +122,7 @@ impl Url {
         match decode_path(&path) {
             Ok(path) => Ok(made(path)),
             Err(reason) => {
-                let mut error = fail(&reason);
+                let mut error = fail(&reason.to_string());
                 let single = without_repeated_slashes(&path);
                 if let Ok(meant) = decode_path(&single).map(made) {
                     error.hint = format!("write `{meant}`, with one `/` between names");
@@ -282,15 +282,23 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-fn decode_path(path: &str) -> Result<String, String> {
-    let decoded =
-        percent_decode(path).ok_or("its percent-encoding is cut short, or not UTF-8".to_owned())?;
+/// Why a path cannot be that of an object.
+#[derive(Debug, thiserror::Error)]
+enum PathFault {
+    #[error("its percent-encoding is cut short, or not UTF-8")]
+    Encoding,
+    #[error("its path contains the part `{}`", _0.escape_debug())]
+    Part(String),
+}
+
+fn decode_path(path: &str) -> Result<String, PathFault> {
+    let decoded = percent_decode(path).ok_or(PathFault::Encoding)?;
     let trimmed = decoded.trim_end_matches('/');
     let mut segments = trimmed.split('/');
     // The part before the first `/` is empty, since a path starts with one.
     let _ = segments.next();
     match segments.find(|segment| !is_segment(segment)) {
-        Some(segment) => Err(format!("its path contains the part `{}`", segment.escape_debug())),
+        Some(segment) => Err(PathFault::Part(segment.to_owned())),
         None => Ok(trimmed.to_owned()),
     }
 }

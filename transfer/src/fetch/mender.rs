@@ -26,7 +26,7 @@ use gular_bundle::{
     stored_file,
 };
 use gular_files::write_file;
-use gular_pelican::{Client, ClientOptions};
+use gular_pelican::{Client, ClientOptions, WrongBytes};
 
 use super::streamed::TellWaiting;
 use crate::{BundleUrl, Error, RemoteBundle};
@@ -211,7 +211,7 @@ impl Mender {
             self.tell.say(Some(&format!("a damaged block of shard `{name}` to be fetched again")));
             let accepts = |bytes: &[u8]| match tree.accepts(*block, bytes) {
                 true => Ok(()),
-                false => Err("its bytes differ from the expected ones".to_owned()),
+                false => Err(WrongBytes::Differ { range: range.clone() }),
             };
             let bytes = remote.read_range(client, &entry.file, range.clone(), &accepts, cancel);
             self.tell.say(None);

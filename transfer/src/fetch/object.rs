@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gular_bundle::{BlockTree, Digest, StreamDigest};
-use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, Object, PlainSink, Same, Scheme, Url};
+use gular_pelican::{
+    BLOCK_BYTES, Client, Error as Pelican, NotChecked, Object, PlainSink, Same, Scheme, Url,
+};
 
 use super::disk::{FolderLock, Partial, check_space};
 use super::fetch_report::{Checked, FetchReport};
@@ -236,7 +238,7 @@ impl ObjectJob<'_> {
         let read = self.read(url, false, true)?;
         let (checked, how) = match read.checked {
             Ok(how) => (Checked::Checksum, how),
-            Err(why) => (Checked::Nothing, why),
+            Err(why) => (Checked::Nothing, why.to_string()),
         };
         read.partial.finish()?;
         Ok(Done { digest: read.digest, fetched: read.fetched, checked, how: Some(how) })
@@ -262,7 +264,7 @@ impl ObjectJob<'_> {
         let hasher = hasher.into_inner();
         let (watch, len) = (self.watch, self.len_bytes);
         let mut sink = Sink { partial, hasher, watch, len };
-        let (mut fetched, mut checked) = (0, Err("nothing was read".to_owned()));
+        let (mut fetched, mut checked) = (0, Err(NotChecked::NothingRead));
         if there < len || len == 0 {
             let cancel = self.watch.cancel;
             let read = self.client.read_plain(url, there, Some(len), check, &mut sink, cancel)?;
@@ -279,7 +281,7 @@ struct Read {
     partial: Partial,
     digest: Digest,
     fetched: u64,
-    checked: Result<String, String>,
+    checked: Result<String, NotChecked>,
 }
 
 /// Writes and hashes the bytes that arrive.

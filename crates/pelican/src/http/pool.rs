@@ -275,13 +275,12 @@ impl Http {
     }
 
     /// Looks up the server's name, for those who want to know whether it has one.
-    pub(crate) async fn resolve(&self, server: &Server) -> Result<(), String> {
+    pub(crate) async fn resolve(&self, server: &Server) -> std::io::Result<()> {
         let limit = self.timeouts.connect;
-        match timeout(limit, server.resolve()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {limit:?}")),
-        }
+        timeout(limit, server.resolve()).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {limit:?}");
+            Err(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
+        })
     }
 
     /// Opens a connection, which the next request is sent on.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use gular_files::BlockCutter;
 
 use crate::http::Response;
+use crate::reader::wrong_bytes::WrongBytes;
 use crate::{Error, Url};
 
 pub use gular_files::BLOCK_BYTES;
@@ -22,23 +23,34 @@ pub struct Object<'a> {
     pub accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
 }
 
+/// A callback that gets all the bytes at once, and says why they are not the expected ones.
+pub type Accept<'a> = dyn Fn(&[u8]) -> Result<(), WrongBytes> + 'a;
+
 /// A callback that gets accepted bytes with their offset, in order.
 pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
 
 /// Why a receiver stops.
 pub(crate) enum Stop {
     /// The bytes are not the expected ones: try another server.
-    Refused(String),
+    Refused(WrongBytes),
     /// No server can help.
     Failed(Error),
 }
 
+/// How the bytes of an answer follow those that were taken before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joint {
+    Continues,
+    /// They are of another version of the object: it begins again at 0, and so
+    /// [`position`](Take::position) has changed.
+    Restarts,
+}
+
 /// The receiver of an object's bytes.
 pub(crate) trait Take {
-    /// An answer begins that may bring the next bytes. Why they cannot follow those that
-    /// were taken before, when that is so; then [`position`](Self::position) has changed.
-    fn begin(&mut self, _response: &Response) -> Result<(), String> {
-        Ok(())
+    /// An answer begins that may bring the next bytes.
+    fn begin(&mut self, _response: &Response) -> Result<Joint, Error> {
+        Ok(Joint::Continues)
     }
     /// Whether every byte is checked with a digest that the caller has, so that it does not matter
     /// which server sends it, or under which name.
@@ -85,8 +97,7 @@ fn pass_on(
     |number, position, bytes| {
         if !(object.accepts)(number, bytes) {
             let end = position + bytes.len() as u64;
-            let reason = format!("bytes {position} to {end} differ from the expected ones");
-            return Err(Stop::Refused(reason));
+            return Err(Stop::Refused(WrongBytes::Differ { range: position..end }));
         }
         let failed = |source| Error::Sink { url: object.url.to_string(), source };
         sink(position, bytes).map_err(|source| Stop::Failed(failed(source)))
@@ -120,7 +131,7 @@ impl Take for Blocks<'_> {
         let n = cutter.take(bytes, &mut pass_on(object, sink))?;
         // A server may send all of the object to whoever wants some blocks.
         if n < bytes.len() && is_to_end {
-            return Err(Stop::Refused("it is longer than expected".to_owned()));
+            return Err(Stop::Refused(WrongBytes::Longer));
         }
         Ok(())
     }
@@ -139,17 +150,13 @@ impl Take for Blocks<'_> {
 pub(crate) struct Part<'a> {
     object_len: u64,
     range: Range<u64>,
-    accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    accepts: &'a Accept<'a>,
     bytes: Vec<u8>,
 }
 
 impl<'a> Part<'a> {
     /// The bytes `range`, not none, of an object of `object_len`.
-    pub(crate) fn new(
-        object_len: u64,
-        range: Range<u64>,
-        accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
-    ) -> Self {
+    pub(crate) fn new(object_len: u64, range: Range<u64>, accepts: &'a Accept<'a>) -> Self {
         Self { object_len, range, accepts, bytes: Vec::new() }
     }
 
@@ -207,18 +214,13 @@ impl Take for Part<'_> {
 pub(crate) struct Whole<'a> {
     url: &'a Url,
     limit: u64,
-    accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    accepts: &'a Accept<'a>,
     verified: bool,
     bytes: Vec<u8>,
 }
 
 impl<'a> Whole<'a> {
-    pub(crate) fn new(
-        url: &'a Url,
-        limit: u64,
-        accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
-        verified: bool,
-    ) -> Self {
+    pub(crate) fn new(url: &'a Url, limit: u64, accepts: &'a Accept<'a>, verified: bool) -> Self {
         Self { url, limit, accepts, verified, bytes: Vec::new() }
     }
 

@@ -16,6 +16,7 @@ pub(crate) mod checked_blocks;
 mod receive;
 pub(crate) mod servers;
 pub(crate) mod sources;
+pub(crate) mod wrong_bytes;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -196,8 +197,8 @@ impl Reader {
                     sources.attempts.add(&place.server, why);
                     return Ok(Some(Fared::Slow(rate)));
                 }
-                Err(Broken::Stop(Stop::Refused(reason))) => {
-                    sources.attempts.add_lasting(&place.server, reason);
+                Err(Broken::Stop(Stop::Refused(wrong))) => {
+                    sources.attempts.add_lasting(&place.server, wrong.to_string());
                     return Ok(Some(Fared::Wrong(take.position())));
                 }
                 Err(Broken::Stop(Stop::Failed(error))) => return Err(error),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::http::{Fault, Response, Server};
 use crate::reader::Reader;
-use crate::reader::checked_blocks::{BLOCK_BYTES, Stop, Take};
+use crate::reader::checked_blocks::{BLOCK_BYTES, Joint, Stop, Take};
+use crate::reader::wrong_bytes::WrongBytes;
 
 /// The bytes that a request asks for.
 #[derive(Debug, Clone)]
@@ -26,8 +27,8 @@ pub(crate) enum Broken {
     },
 }
 
-fn refused(reason: String) -> Broken {
-    Broken::Stop(Stop::Refused(reason))
+fn refused(wrong: WrongBytes) -> Broken {
+    Broken::Stop(Stop::Refused(wrong))
 }
 
 impl Reader {
@@ -42,7 +43,11 @@ impl Reader {
         take: &mut dyn Take,
         leave: bool,
     ) -> Result<(), Broken> {
-        take.begin(&response).map_err(|why| Broken::Fault(Fault::Lost(why)))?;
+        let joint = take.begin(&response).map_err(|error| Broken::Stop(Stop::Failed(error)))?;
+        if joint == Joint::Restarts {
+            let why = "the object was changed during the read: all of it is read again";
+            return Err(Broken::Fault(Fault::Lost(why.to_owned())));
+        }
         let mut skip = check_head(&response, wanted, take)?;
         let goal = if response.status == 206 { Some(wanted.range.end) } else { take.until() };
         let announced = response.content_length();
@@ -102,17 +107,14 @@ fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u
     let Range { start, end } = wanted.range;
     if !wanted.ranged || response.status == 200 {
         if response.status != 200 {
-            return Err(refused(format!(
-                "it answered {} to a request for the whole object",
-                response.status
-            )));
+            return Err(refused(WrongBytes::NotWhole { status: response.status }));
         }
         match (take.len(), announced) {
             (Some(expected), Some(found)) if found != expected => {
-                return Err(refused(format!("it has {found} bytes, expected {expected}")));
+                return Err(refused(WrongBytes::Len { found, expected }));
             }
             (None, Some(found)) if found > take.limit() => {
-                return Err(refused(format!("it has {found} bytes, more than {}", take.limit())));
+                return Err(refused(WrongBytes::OverLimit { found, limit: take.limit() }));
             }
             _ => {}
         }
@@ -121,12 +123,11 @@ fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u
     let range = response.header("content-range").unwrap_or_default();
     let expected = format!("bytes {start}-{}/{}", end - 1, take.len().unwrap_or(end));
     if range.trim() != expected {
-        return Err(refused(format!(
-            "it answered with the range `{range}`, expected `{expected}`"
-        )));
+        let found = range.to_owned();
+        return Err(refused(WrongBytes::Range { found, expected }));
     }
     if announced.is_some_and(|found| found != end - start) {
-        return Err(refused("the length of its answer differs from that of the range".to_owned()));
+        return Err(refused(WrongBytes::RangeLen));
     }
     Ok(0)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url};
+use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url, WrongBytes};
 
 use crate::federation::nobody;
 use crate::server::{Server, client, client_with, noise};
@@ -31,6 +31,39 @@ fn read(client: &Client, url: &Url) -> (Result<PlainRead, Error>, Vec<u8>) {
     let mut bytes = Bytes::default();
     let read = client.read_plain(url, 0, None, true, &mut bytes, &AtomicBool::new(false));
     (read, bytes.0)
+}
+
+/// Takes bytes, and cannot begin again.
+struct Once(usize);
+
+impl PlainSink for Once {
+    fn write(&mut self, _: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0 += bytes.len();
+        Ok(())
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        Err(io::Error::other("the disk is gone"))
+    }
+}
+
+#[test]
+fn a_receiver_that_cannot_begin_again_ends_the_read() {
+    let served = AtomicUsize::new(0);
+    let server = Server::start(move |talk, _| {
+        if served.fetch_add(1, Ordering::SeqCst) == 0 {
+            let head = "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 1000\r\n\r\n";
+            talk.send([head.as_bytes(), &[7; 400]].concat());
+            talk.close();
+            return false;
+        }
+        talk.answer("200 OK", "ETag: \"b\"\r\n", &[8; 1000]);
+        true
+    });
+    let (url, mut sink, never) = (server.url("/x"), Once(0), AtomicBool::new(false));
+    let error = client().read_plain(&url, 0, None, true, &mut sink, &never).unwrap_err();
+    assert!(matches!(error, Error::Sink { .. }), "{error}");
+    assert_eq!((sink.0, server.heads().len()), (400, 2));
 }
 
 /// An object that is overwritten while it is read, by another one of the same length.
@@ -89,7 +122,7 @@ fn the_servers_checksum_is_compared_and_its_absence_is_said() {
         match (done, expected) {
             (Ok(done), Some(expected)) => {
                 assert!(bytes == object);
-                let told = done.checked.unwrap_or_else(|why| why);
+                let told = done.checked.unwrap_or_else(|why| why.to_string());
                 assert!(told.contains(expected), "{said}: {told}");
             }
             (Err(Error::Corrupt { attempts, .. }), None) => {
@@ -307,7 +340,8 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
         gular_pelican::Object { url: &url, len_bytes: object.len() as u64, accepts: &accepts };
     client.stream(&blocks, 0..u64::MAX, &mut sink, &cancel).unwrap();
     assert!(found == object);
-    let same = |part: &[u8]| if part == object { Ok(()) } else { Err("other".to_owned()) };
+    let same =
+        |part: &[u8]| if part == object { Ok(()) } else { Err(WrongBytes::not_accepted("other")) };
     assert!(client.read_verified(&url, 1 << 22, &same, &cancel).unwrap() == object);
     // If the checksum is not known, a name that is missing is reported as missing.
     let error = client.read(&url, 1 << 22, &|_| Ok(()), &cancel).unwrap_err();
@@ -324,8 +358,9 @@ fn of_a_range_no_other_bytes_are_asked_for_and_none_is_taken_unseen() {
     let read = |server: &Server, range: std::ops::Range<usize>| {
         let wanted = object[range.clone()].to_vec();
         let range = range.start as u64..range.end as u64;
-        let accepts =
-            move |bytes: &[u8]| if bytes == wanted { Ok(()) } else { Err("other".to_owned()) };
+        let accepts = move |bytes: &[u8]| {
+            if bytes == wanted { Ok(()) } else { Err(WrongBytes::not_accepted("other")) }
+        };
         let cancel = AtomicBool::new(false);
         client().read_range(&server.url("/x"), 300_000, range, &accepts, &cancel)
     };
