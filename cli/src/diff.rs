@@ -3,7 +3,7 @@
 use clap::Args;
 use gular_bundle::Bundle;
 use gular_pack::{DiffOptions, DiffReport, Difference, Differing};
-use gular_transfer::{BundleOptions, Watch, open_bundle};
+use gular_transfer::{BundleOptions, open_bundle};
 
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
@@ -82,7 +82,7 @@ fn open(place: &str, args: &DiffArgs, stop: &Stop) -> Result<Bundle, Failure> {
         ..BundleOptions::default()
     };
     let env = gular_pelican::Env::process();
-    let opened = open_bundle(place, &options, &env, Watch::silent(&stop.flag));
+    let opened = open_bundle(place, &options, &env, stop.watch());
     Ok(opened.map_err(|error| ended(error, stop))?.bundle)
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Exit, Failure> {
     let mut options = network::options(&args.access);
     options.patience = PATIENCE;
     let client = Client::new(options)?;
-    let checkup = examine(&client, &url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
+    let checkup = examine(&client, &url, stop.watch()).map_err(|e| network::ended(e, &stop))?;
     if output.json {
         show::json(&as_json(&checkup, &url))?;
     } else {

@@ -154,7 +154,7 @@ fn samples(
         return Err(Error::NoKeys.into());
     }
     let options = SampleOptions { keys, filter, splits, jobs, dry_run: args.dry_run };
-    let remote = RemoteBundle::open(client, url, watch.cancel);
+    let remote = RemoteBundle::open(client, url, watch);
     Ok(remote.and_then(|remote| {
         network::memory().first_seen(url, remote.digest())?;
         fetch_samples(client, &remote, &args.dir, &options, watch)
@@ -244,7 +244,7 @@ fn bring(
     if let Some(report) = object_here(url, &args.dir, watch)? {
         return Ok((report, true));
     }
-    let report = match Remote::find(client, url, watch.cancel)? {
+    let report = match Remote::find(client, url, watch)? {
         Remote::Bundle(remote) => bundle(&remote)?,
         Remote::Object { len_bytes } => {
             memory.fetch_object(client, url, len_bytes, &args.dir, args.dry_run, watch)?

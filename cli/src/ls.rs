@@ -33,7 +33,7 @@ pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
     // The digest of a bundle's URL says nothing of a listing.
     let url = network::url(args.url.split('#').next().unwrap_or_default())?;
     let client = network::client(&args.access)?;
-    let listing = client.list(&url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
+    let listing = client.list(&url, stop.watch()).map_err(|e| network::ended(e, &stop))?;
     if output.json {
         let entries: Vec<_> = listing
             .entries

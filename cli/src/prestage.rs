@@ -69,9 +69,9 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
 fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, Failure> {
     let client = network::client(&args.network.access)?;
     let manifest = Published::at(&url.url)?.manifest().clone();
-    let caches = client.caches(&manifest, &stop.flag).or_else(|error| match error {
+    let caches = client.caches(&manifest, stop.watch()).or_else(|error| match error {
         // It may be an object instead of a bundle.
-        Error::NotFound { .. } => client.caches(&url.url, &stop.flag),
+        Error::NotFound { .. } => client.caches(&url.url, stop.watch()),
         error => Err(error),
     });
     let caches = caches.map_err(|error| network::ended(error, stop))?;

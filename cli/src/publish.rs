@@ -278,7 +278,7 @@ pub(crate) fn prove(
         bar.set_position(done);
     };
     let verify = VerifyOptions { mode, jobs, ..VerifyOptions::default() };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let watch = Watch { progress: &progress, ..stop.watch() };
     let result = gular_verify::verify(dir, &verify, watch);
     bar.finish_and_clear();
     let report = result.map_err(|error| network::ended(error, stop))?;

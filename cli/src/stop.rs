@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use gular_transfer::Watch;
+
 use crate::exit::{Exit, Failure};
 
 /// Says whether a signal came, and which.
@@ -28,6 +30,11 @@ impl Stop {
                 .map_err(|e| Failure::new(format!("cannot watch for signals: {e}"), None))?;
         }
         Ok(stop)
+    }
+
+    /// A watch that reports nothing, and cancels when a signal comes.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        Watch::silent(&self.flag)
     }
 
     /// The exit that belongs to the signal that came.

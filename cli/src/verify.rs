@@ -92,7 +92,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let watch = Watch { progress: &progress, ..stop.watch() };
     let mut asked = None;
     let result = match args.place.to_str().filter(|place| place.contains("://")) {
         None => gular_verify::verify(&args.place, &options, watch),

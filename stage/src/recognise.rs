@@ -1,7 +1,6 @@
 //! Finds out which kind of source a path is.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_files::Env;
@@ -34,7 +33,7 @@ pub(super) fn look(
     place: &str,
     options: &StageOptions,
     env: &Env,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Found, Error> {
     let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
     let kind = |bundle: Bundle| match options.unpack {
@@ -78,7 +77,7 @@ pub(super) fn look(
     }
     if options.unpack {
         // Samples are read in any order, so their shards have to be on this machine.
-        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, options, env, cancel);
+        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, options, env, watch);
         let bundle = samples(&url, Trust::Names)?;
         let url = BundleUrl { digest: Some(bundle.digest()), ..url };
         let found = match Found::local(kind(bundle)) {
@@ -92,7 +91,7 @@ pub(super) fn look(
             Ok(Found { url: Some(url.clone()), cached: Some(url), ..Found::local(kind(bundle))? })
         }
         None => {
-            let remote = remote(&url, options, env, cancel)?;
+            let remote = remote(&url, options, env, watch)?;
             let url = Some(remote.url().clone());
             Ok(Found { url, ..Found::local(Source::Remote(Box::new(remote)))? })
         }
@@ -104,9 +103,9 @@ pub(super) fn remote(
     url: &BundleUrl,
     options: &StageOptions,
     env: &Env,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<RemoteBundle, Error> {
-    Ok(RemoteBundle::open(&client(options, env)?, url, cancel)?)
+    Ok(RemoteBundle::open(&client(options, env)?, url, watch)?)
 }
 
 /// Makes the client for fetching.
@@ -122,13 +121,13 @@ pub(super) fn cached_samples(
     trust: Trust,
     options: &StageOptions,
     env: &Env,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Bundle, Error> {
     let client = client(options, env)?;
     let cache = Cache::at(None, env);
     let options = FetchOptions { trust, ..FetchOptions::default() };
     let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
-    Ok(cache.open(&client, url, &options, &open, Watch::silent(cancel))?.bundle)
+    Ok(cache.open(&client, url, &options, &open, Watch::silent(watch.cancel))?.bundle)
 }
 
 /// Returns whether a file with that name may be no manifest at all, not even one of a later

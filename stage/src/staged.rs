@@ -132,7 +132,7 @@ pub fn plan(
 ) -> Result<StageReport, Error> {
     let start = Instant::now();
     let run = || {
-        let Found { source, need, .. } = look(place, options, env, cancel)?;
+        let Found { source, need, .. } = look(place, options, env, Watch::silent(cancel))?;
         let name = source.name();
         let bases = bases(&source, options, env)?;
         let cancelled = || cancel.load(Ordering::Relaxed);
@@ -178,7 +178,7 @@ pub fn stage(
 ) -> Result<Staged, Error> {
     let start = Instant::now();
     let run = || {
-        let Found { source, need, cached, url } = look(place, options, env, watch.cancel)?;
+        let Found { source, need, cached, url } = look(place, options, env, watch)?;
         let name = source.name();
         let work = Work { source, cached, url, name, need, options, env, watch, start };
         work.stage(&bases(&work.source, options, env)?)
@@ -372,11 +372,11 @@ impl Work<'_> {
             // The cache has wrong bytes, or files were removed from it.
             (Err(Error::Bundle(_)), Source::Samples(_)) => {
                 let bundle =
-                    cached_samples(url, Trust::Nothing, self.options, self.env, self.watch.cancel)?;
+                    cached_samples(url, Trust::Nothing, self.options, self.env, self.watch)?;
                 Source::Samples(Box::new(bundle))
             }
             (Err(Error::Bundle(_)), _) => {
-                Source::Remote(Box::new(remote(url, self.options, self.env, self.watch.cancel)?))
+                Source::Remote(Box::new(remote(url, self.options, self.env, self.watch)?))
             }
             (copied, _) => return copied,
         };

@@ -6,7 +6,6 @@
 //! ```
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{BLOCKS_SUFFIX, Backend, BlockTree, Digest, MAX_BLOCKS_BYTES, ReadAt};
 use gular_pelican::{Client, Error as Pelican, Url, WrongBytes};
@@ -38,7 +37,7 @@ pub fn read_blocks(
     client: &Client,
     url: &Url,
     is_wanted: &dyn Fn(Digest) -> bool,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Option<BlockTree>, Error> {
     let Some(list) = beside(url) else { return Ok(None) };
     let shown = list.to_string();
@@ -53,7 +52,7 @@ pub fn read_blocks(
             }
         }
     };
-    match client.read(&list, MAX_BLOCKS_BYTES, &|bytes| parse(bytes).map(drop), cancel) {
+    match client.read(&list, MAX_BLOCKS_BYTES, &|bytes| parse(bytes).map(drop), watch) {
         Ok(bytes) => Ok(parse(&bytes).ok()),
         Err(
             Pelican::NotFound { .. }

@@ -2,13 +2,12 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{BLOCK_BYTES, Digest, FileEntry, Manifest, ShardEntry, Split};
 use gular_files::BlockCutter;
 use gular_pelican::Sink;
 
-use crate::{Error, WrongCopy};
+use crate::{Error, Watch, WrongCopy};
 
 /// A source of the files of one bundle, whose manifest has been read.
 pub trait BundleFiles: Sync {
@@ -22,7 +21,7 @@ pub trait BundleFiles: Sync {
     ///
     /// # Errors
     /// [`Error::Source`] and others.
-    fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error>;
+    fn read(&self, file: &FileEntry, watch: Watch<'_>) -> Result<Vec<u8>, Error>;
 
     /// Reads the blocks of a shard with these numbers, as far as it has them, in order, each
     /// accepted; [`Blocks`] cuts them.
@@ -35,7 +34,7 @@ pub trait BundleFiles: Sync {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error>;
 
     /// Returns the servers that gave wrong bytes.

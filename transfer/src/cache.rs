@@ -174,7 +174,7 @@ impl Cache {
         let copy = url.digest.and_then(|digest| RemoteBundle::of_copy(url, &self.dir_of(digest)));
         let remote = match copy {
             Some(remote) => remote,
-            None => RemoteBundle::open(client, url, watch.cancel)?,
+            None => RemoteBundle::open(client, url, watch)?,
         };
         if url.digest.is_none() {
             self.remember(url, remote.digest())?;

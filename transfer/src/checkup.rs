@@ -5,12 +5,10 @@
 //! its largest shard ─▶ speed of each cache and origin, age of its copy
 //! ```
 
-use std::sync::atomic::AtomicBool;
-
 use gular_bundle::Digest;
 use gular_pelican::{Client, Error as Pelican, Examination, ProbeFault, Role, Url};
 
-use crate::{BundleUrl, Error, Published, RemoteBundle};
+use crate::{BundleUrl, Error, Published, RemoteBundle, Watch};
 
 /// The result of a checkup: what was examined, and how each server answered.
 #[derive(Debug, Clone)]
@@ -46,12 +44,12 @@ impl Checkup {
 ///
 /// # Errors
 /// [`Error::NoBundleUrl`], and those of [`Client::examine`].
-pub fn examine(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Checkup, Error> {
+pub fn examine(client: &Client, url: &BundleUrl, watch: Watch<'_>) -> Result<Checkup, Error> {
     let manifest = Published::at(&url.url)?.manifest().clone();
-    let mut examination = client.examine(&manifest, cancel)?;
+    let mut examination = client.examine(&manifest, watch)?;
     let mut asked = manifest;
-    if !is_anywhere(&examination) && is_object(client, &url.url, cancel) {
-        examination = client.examine(&url.url, cancel)?;
+    if !is_anywhere(&examination) && is_object(client, &url.url, watch) {
+        examination = client.examine(&url.url, watch)?;
         asked = url.url.clone();
         return Ok(Checkup { examination, asked, digest: None, other: false });
     }
@@ -62,12 +60,12 @@ pub fn examine(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<
     };
     let largest = remote.manifest().shards.iter().map(|shard| &shard.file).max_by_key(|f| f.bytes);
     if let Some(file) = largest {
-        match remote.locate(client, file, cancel) {
+        match remote.locate(client, file, watch) {
             Ok(shard) => {
                 for probe in &mut examination.probes {
                     let holds = matches!(probe.role, Role::Cache | Role::Origin | Role::Server);
                     if holds && probe.fault.is_none() {
-                        client.measure(probe, &shard, file.bytes, cancel)?;
+                        client.measure(probe, &shard, file.bytes, watch)?;
                     }
                 }
                 asked = shard;
@@ -87,7 +85,7 @@ fn is_anywhere(seen: &Examination) -> bool {
     !seen.probes.iter().any(|probe| missing(&probe.fault)) || seen.object.is_some()
 }
 
-fn is_object(client: &Client, url: &Url, cancel: &AtomicBool) -> bool {
+fn is_object(client: &Client, url: &Url, watch: Watch<'_>) -> bool {
     // If nothing can be listed, a server's answer about the name decides.
-    client.stat(url, cancel).is_ok_and(|stat| stat.collection != Some(true))
+    client.stat(url, watch).is_ok_and(|stat| stat.collection != Some(true))
 }

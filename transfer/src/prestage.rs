@@ -72,8 +72,8 @@ pub fn prestage(
     watch: Watch<'_>,
 ) -> Result<PrestageReport, Error> {
     let start = Instant::now();
-    let manifest = client.copy_of(Published::at(&url.url)?.manifest(), watch.cancel)?;
-    let remote = &match Remote::find(client, url, watch.cancel)? {
+    let manifest = client.copy_of(Published::at(&url.url)?.manifest(), watch)?;
+    let remote = &match Remote::find(client, url, watch)? {
         Remote::Bundle(remote) => remote,
         Remote::Object { len_bytes } => return object(client, url, len_bytes, cache, watch),
     };
@@ -86,7 +86,8 @@ pub fn prestage(
     let done = AtomicU64::new(manifest_len);
     let advance = |n: u64| (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
-        let job = Job { client, remote, counts: &counts, advance: &advance, cancel: stop };
+        let watch = watch.until(stop);
+        let job = Job { client, remote, counts: &counts, advance: &advance, watch };
         let mut seen = HashSet::new();
         group.iter().try_for_each(|shard| job.shard(shard, &mut seen))
     };
@@ -117,13 +118,13 @@ fn object(
 ) -> Result<PrestageReport, Error> {
     let start = Instant::now();
     let is_wanted = |found: Digest| url.digest.is_none_or(|wanted| wanted == found);
-    let tree = read_blocks(client, &url.url, &is_wanted, watch.cancel)?;
+    let tree = read_blocks(client, &url.url, &is_wanted, watch)?;
     let expected = url.digest.or_else(|| tree.map(|tree| tree.digest()));
     let counts = Counts::default();
-    counts.of(client.copy_of(&url.url, watch.cancel)?).fetch_add(len_bytes, Ordering::Relaxed);
+    counts.of(client.copy_of(&url.url, watch)?).fetch_add(len_bytes, Ordering::Relaxed);
     let mut sink = Hash { digest: StreamDigest::new(), len_bytes, watch };
     let (len, check) = (Some(len_bytes), expected.is_none());
-    let read = client.read_plain(&url.url, 0, len, check, &mut sink, watch.cancel)?;
+    let read = client.read_plain(&url.url, 0, len, check, &mut sink, watch)?;
     let found = sink.digest.finish();
     if let Some(expected) = expected.filter(|expected| *expected != found) {
         return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
@@ -186,7 +187,7 @@ struct Job<'a> {
     remote: &'a RemoteBundle,
     counts: &'a Counts,
     advance: &'a (dyn Fn(u64) + Sync),
-    cancel: &'a AtomicBool,
+    watch: Watch<'a>,
 }
 
 impl Job<'_> {
@@ -197,7 +198,7 @@ impl Job<'_> {
         shard: &'a ShardEntry,
         seen: &mut HashSet<&'a BundlePath>,
     ) -> Result<(), Error> {
-        let Self { client, remote, cancel, .. } = self;
+        let Self { client, remote, watch, .. } = *self;
         let bytes = self.listing(&shard.index, seen)?;
         let view = shard.view.as_ref().map(|view| self.listing(view, seen)).transpose()?;
         let (name, manifest) = (shard.index.name.as_str(), remote.manifest());
@@ -212,7 +213,7 @@ impl Job<'_> {
             (self.advance)(bytes.len() as u64);
             Ok(())
         };
-        remote.stream(client, &shard.file, &accepts, 0..u64::MAX, &mut sink, cancel)
+        remote.stream(client, &shard.file, &accepts, 0..u64::MAX, &mut sink, watch)
     }
 
     /// Reads an index or a view, and counts it unless it was seen.
@@ -225,7 +226,7 @@ impl Job<'_> {
         if is_new {
             self.count(file)?;
         }
-        let bytes = self.remote.read(self.client, file, self.cancel)?;
+        let bytes = self.remote.read(self.client, file, self.watch)?;
         if is_new {
             (self.advance)(bytes.len() as u64);
         }
@@ -234,7 +235,7 @@ impl Job<'_> {
 
     /// Asks whether the cache has the file, before the file is read through it.
     fn count(&self, file: &FileEntry) -> Result<(), Error> {
-        let copy = self.remote.copy_of(self.client, file, self.cancel)?;
+        let copy = self.remote.copy_of(self.client, file, self.watch)?;
         self.counts.of(copy).fetch_add(file.bytes, Ordering::Relaxed);
         Ok(())
     }

@@ -9,12 +9,10 @@
 //! A URL may also be that of a bundle's folder as it was on a disk; [`Published::folders`] says
 //! where its data is looked for.
 
-use std::sync::atomic::AtomicBool;
-
 use gular_bundle::{DATA_DIR, FileEntry, MANIFEST_NAME};
 use gular_pelican::{Client, Error as Pelican, Url};
 
-use crate::Error;
+use crate::{Error, Watch};
 
 /// The URLs of the parts of a published bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,11 +103,11 @@ pub(crate) fn stored_at(
     client: &Client,
     url: &Url,
     len_bytes: u64,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Stored, Pelican> {
     let (mut first, mut missing) = (None, None);
     for name in url.names() {
-        match client.stat(&name, cancel) {
+        match client.stat(&name, watch) {
             Ok(stat) if stat.len_bytes == Some(len_bytes) => return Ok(Stored::Whole),
             Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
             // The object was removed, and its name cannot be used again; the next name may have it.
@@ -169,9 +167,9 @@ mod tests {
         let data = dir.path().join("a").join(DATA_DIR);
         fs::create_dir_all(&data).unwrap();
         let check = |found: &Stored| {
-            assert_eq!(stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap(), *found);
+            assert_eq!(stored_at(&client, &url, 5, Watch::never()).unwrap(), *found);
         };
-        let stored = stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap();
+        let stored = stored_at(&client, &url, 5, Watch::never()).unwrap();
         assert!(matches!(stored, Stored::Missing { .. }), "{stored:?}");
         fs::write(data.join("train-0.tar"), b"cut").unwrap();
         check(&Stored::OtherLength(Some(3)));
@@ -183,7 +181,7 @@ mod tests {
         fs::remove_file(data.join("train-0.tar")).unwrap();
         check(&Stored::Whole);
         fs::remove_file(data.join("train-0.tar~1")).unwrap();
-        let stored = stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap();
+        let stored = stored_at(&client, &url, 5, Watch::never()).unwrap();
         assert!(matches!(stored, Stored::Missing { .. }), "{stored:?}");
     }
 }

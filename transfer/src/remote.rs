@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
     Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardEntry, Split,
@@ -16,7 +15,7 @@ use gular_pelican::{Accept, Client, Copy, Error as Pelican, Object, Sink, Stat, 
 use crate::data_folder::DataFolder;
 use crate::published::stored_at;
 use crate::{
-    BundleFiles, BundleUrl, Error, ManifestFile, Published, Stored, WrongCopy, wrong_copies,
+    BundleFiles, BundleUrl, Error, ManifestFile, Published, Stored, Watch, WrongCopy, wrong_copies,
 };
 
 /// A published bundle whose manifest has been read.
@@ -38,7 +37,7 @@ impl RemoteBundle {
     /// [`Error::AnotherBundle`] if every server has the manifest of another bundle,
     /// [`gular_bundle::Error::TooNew`]; otherwise those of [`Client::read`], of which
     /// [`gular_pelican::Error::Corrupt`] says what each server has instead.
-    pub fn open(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
+    pub fn open(client: &Client, url: &BundleUrl, watch: Watch<'_>) -> Result<Self, Error> {
         let published = Published::at(&url.url)?;
         let (newer, other) = (Cell::new(None), Cell::new(None));
         let accepts = |bytes: &[u8]| {
@@ -63,8 +62,8 @@ impl RemoteBundle {
         };
         let (name, limit) = (published.manifest(), MAX_MANIFEST_BYTES);
         let read = match url.digest {
-            Some(_) => client.read_verified(name, limit, &accepts, cancel),
-            None => client.read(name, limit, &accepts, cancel),
+            Some(_) => client.read_verified(name, limit, &accepts, watch),
+            None => client.read(name, limit, &accepts, watch),
         };
         let bytes = match (read, other.get()) {
             (Err(Pelican::Corrupt { attempts, .. }), Some((expected, found))) => {
@@ -141,9 +140,9 @@ impl RemoteBundle {
     ///
     /// # Errors
     /// Those of [`Client::stat`].
-    pub fn data_folder(&self, client: &Client, cancel: &AtomicBool) -> Result<Url, Error> {
+    pub fn data_folder(&self, client: &Client, watch: Watch<'_>) -> Result<Url, Error> {
         if let Some(file) = self.manifest().files().next() {
-            self.data.seek(&self.published, file, |url| client.stat(url, cancel))?;
+            self.data.seek(&self.published, file, |url| client.stat(url, watch))?;
         }
         let known = self.data.known().and_then(|known| self.published.folders().get(known));
         Ok(known.unwrap_or(self.published.data()).clone())
@@ -165,14 +164,14 @@ impl RemoteBundle {
         &self,
         client: &Client,
         file: &FileEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
         // The message names the object already.
         let accepts = |bytes: &[u8]| {
             file.accept("it", bytes).map_err(|error| WrongBytes::not_accepted(error.reason()))
         };
         self.data.seek(&self.published, file, |url| {
-            client.read_verified(url, file.bytes, &accepts, cancel)
+            client.read_verified(url, file.bytes, &accepts, watch)
         })
     }
 
@@ -187,7 +186,7 @@ impl RemoteBundle {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
         // Blocks that one folder gave are not read again from the next.
         let mut next = blocks.start;
@@ -199,7 +198,7 @@ impl RemoteBundle {
                 next += 1;
                 Ok(())
             };
-            client.stream(&object, wanted, &mut counted, cancel)
+            client.stream(&object, wanted, &mut counted, watch)
         })
     }
 
@@ -214,10 +213,10 @@ impl RemoteBundle {
         file: &FileEntry,
         range: Range<u64>,
         accepts: &Accept<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
         self.data.seek(&self.published, file, |url| {
-            client.read_range(url, file.bytes, range.clone(), accepts, cancel)
+            client.read_range(url, file.bytes, range.clone(), accepts, watch)
         })
     }
 
@@ -229,9 +228,9 @@ impl RemoteBundle {
         &self,
         client: &Client,
         file: &FileEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Url, Error> {
-        self.data.seek(&self.published, file, |url| client.stat(url, cancel).map(|_| url.clone()))
+        self.data.seek(&self.published, file, |url| client.stat(url, watch).map(|_| url.clone()))
     }
 
     /// Finds the name under which a shard or index is stored, and its length there.
@@ -242,10 +241,10 @@ impl RemoteBundle {
         &self,
         client: &Client,
         file: &FileEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(Url, Option<u64>), Error> {
         self.data.seek(&self.published, file, |url| {
-            client.stat(url, cancel).map(|stat| (url.clone(), stat.len_bytes))
+            client.stat(url, watch).map(|stat| (url.clone(), stat.len_bytes))
         })
     }
 
@@ -257,9 +256,9 @@ impl RemoteBundle {
         &self,
         client: &Client,
         file: &FileEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Copy, Error> {
-        self.data.likeliest(&self.published, file, |url| client.copy_of(url, cancel))
+        self.data.likeliest(&self.published, file, |url| client.copy_of(url, watch))
     }
 
     /// Asks, without reading it, whether a shard or index is stored with its full length under any
@@ -271,11 +270,11 @@ impl RemoteBundle {
         &self,
         client: &Client,
         file: &FileEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Stored, Error> {
         let mut missing = None;
         let found = self.data.seek(&self.published, file, |url| {
-            match stored_at(client, url, file.bytes, cancel)? {
+            match stored_at(client, url, file.bytes, watch)? {
                 Stored::Missing { server } => {
                     let said = String::new();
                     missing.get_or_insert_with(|| server.clone());
@@ -325,16 +324,16 @@ impl Remote {
     /// # Errors
     /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and
     /// [`RemoteBundle::open`].
-    pub fn find(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
+    pub fn find(client: &Client, url: &BundleUrl, watch: Watch<'_>) -> Result<Self, Error> {
         if let Some(digest) = url.digest {
             let published = Published::at(&url.url)?;
-            match client.read_nearest(published.manifest(), MAX_MANIFEST_BYTES, cancel) {
+            match client.read_nearest(published.manifest(), MAX_MANIFEST_BYTES, watch) {
                 Ok(bytes) if Digest::of(&bytes) == digest => {
                     return Ok(Self::Bundle(Box::new(RemoteBundle::new(published, bytes)?)));
                 }
                 Err(Pelican::NotFound { .. }) => {
                     if let Ok(Stat { len_bytes: Some(len_bytes), .. }) =
-                        client.head(&url.url, cancel)
+                        client.head(&url.url, watch)
                     {
                         return Ok(Self::Object { len_bytes });
                     }
@@ -343,7 +342,7 @@ impl Remote {
                 _ => {}
             }
         }
-        let no_bundle = match RemoteBundle::open(client, url, cancel) {
+        let no_bundle = match RemoteBundle::open(client, url, watch) {
             Ok(remote) => return Ok(Self::Bundle(Box::new(remote))),
             Err(error) => error,
         };
@@ -359,8 +358,8 @@ impl Remote {
             return Err(no_bundle);
         }
         let found = match url.digest {
-            Some(_) => client.head(&url.url, cancel),
-            None => client.stat(&url.url, cancel),
+            Some(_) => client.head(&url.url, watch),
+            None => client.stat(&url.url, watch),
         };
         let missing = matches!(&no_bundle, Error::Pelican(Pelican::NotFound { .. }));
         match found {
@@ -413,8 +412,8 @@ impl BundleFiles for OfFederation<'_> {
         self.remote.file()
     }
 
-    fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
-        self.remote.read(self.client, file, cancel)
+    fn read(&self, file: &FileEntry, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
+        self.remote.read(self.client, file, watch)
     }
 
     fn stream(
@@ -423,9 +422,9 @@ impl BundleFiles for OfFederation<'_> {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
-        self.remote.stream(self.client, file, accepts, blocks, sink, cancel)
+        self.remote.stream(self.client, file, accepts, blocks, sink, watch)
     }
 
     fn wrong_copies(&self) -> Vec<WrongCopy> {

@@ -10,13 +10,13 @@
 //! or what its operator chose, and others fetch the whole shard.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gular_bundle::{Digest, FieldIdx, Index, Row, ShardEntry};
 use gular_files::parallel;
 use gular_pelican::{Client, WrongBytes};
 
-use crate::{Error, RemoteBundle};
+use crate::{Error, RemoteBundle, Watch};
 
 /// For each 16 bytes that are wanted, one byte between values may be requested, which is worth
 /// saving a request.
@@ -85,9 +85,9 @@ pub fn read_samples(
     wanted: &Sparse<'_>,
     jobs: usize,
     give: &GiveValue<'_>,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<SparseReport, Error> {
-    read_with_gaps(client, remote, (wanted, 0), jobs, give, cancel)
+    read_with_gaps(client, remote, (wanted, 0), jobs, give, watch)
 }
 
 /// Does the same as [`read_samples`] for small values: it reads small gaps as well, whatever their
@@ -98,9 +98,9 @@ pub(crate) fn read_small(
     wanted: &Sparse<'_>,
     jobs: usize,
     give: &GiveValue<'_>,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<SparseReport, Error> {
-    read_with_gaps(client, remote, (wanted, SMALL_GAP), jobs, give, cancel)
+    read_with_gaps(client, remote, (wanted, SMALL_GAP), jobs, give, watch)
 }
 
 /// Reads any gap of up to `small` bytes together with the values around it.
@@ -110,14 +110,15 @@ fn read_with_gaps(
     (wanted, small): (&Sparse<'_>, u64),
     jobs: usize,
     give: &GiveValue<'_>,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<SparseReport, Error> {
     let runs = runs(values(wanted)?, small);
     let (n, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    parallel(&runs, jobs, cancel, |run: &Run, stop| -> Result<(), Error> {
+    parallel(&runs, jobs, watch.cancel, |run: &Run, stop| -> Result<(), Error> {
         let accepts = |bytes: &[u8]| run.check(bytes, wanted.index);
         let file = &wanted.shard.file;
-        let found = remote.read_range(client, file, run.range.clone(), &accepts, stop)?;
+        let found =
+            remote.read_range(client, file, run.range.clone(), &accepts, watch.until(stop))?;
         for value in &run.values {
             let value_bytes = run.bytes_of(value, &found).unwrap_or_default();
             give(value.row, value.field, value_bytes)?;
@@ -126,7 +127,7 @@ fn read_with_gaps(
         }
         Ok(())
     })?;
-    if cancel.load(Ordering::Relaxed) {
+    if watch.is_cancelled() {
         return Err(Error::cancelled());
     }
     Ok(SparseReport {

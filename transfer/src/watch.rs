@@ -22,6 +22,16 @@ impl<'a> Moved<'a> {
         Self { progress, done: AtomicU64::new(0), total }
     }
 
+    /// The progress of one object, as that of all. It goes back when the object begins again.
+    pub(crate) fn of_one(&self) -> impl Fn(u64, u64) + Sync + '_ {
+        let last = AtomicU64::new(0);
+        move |done, _| {
+            let before = last.swap(done, Ordering::Relaxed);
+            let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+            self.by(signed(done).saturating_sub(signed(before)));
+        }
+    }
+
     pub(crate) fn by(&self, n: i64) {
         let by = n.unsigned_abs();
         let now = match n >= 0 {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gular_bundle::{DATA_DIR, Digest, FileEntry, MANIFEST_NAME};
 use gular_transfer::{
@@ -43,7 +43,7 @@ impl Lent {
 
     fn fetch(&self, to: &Path) -> Result<FetchReport, Error> {
         let options = FetchOptions { jobs: 1, ..FetchOptions::default() };
-        fetch_from(self, to, &options, Watch::silent(&AtomicBool::new(false)))
+        fetch_from(self, to, &options, Watch::never())
     }
 }
 
@@ -56,7 +56,7 @@ impl BundleFiles for Lent {
         &self.manifest
     }
 
-    fn read(&self, file: &FileEntry, _cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
+    fn read(&self, file: &FileEntry, _watch: Watch<'_>) -> Result<Vec<u8>, Error> {
         let bytes = fs::read(self.dir.path().join(artifact_title(file))).unwrap();
         file.accept("it", &bytes)?;
         Ok(bytes)
@@ -68,7 +68,7 @@ impl BundleFiles for Lent {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: std::ops::Range<u64>,
         sink: &mut gular_pelican::Sink<'_>,
-        _cancel: &AtomicBool,
+        _watch: Watch<'_>,
     ) -> Result<(), Error> {
         let bytes = self.bytes(file);
         let from = blocks.start as usize * BLOCK;

@@ -65,9 +65,9 @@ impl Published {
     }
 
     fn fetch_with(&self, to: &Path, options: &FetchOptions) -> Result<FetchReport, Error> {
-        let (client, cancel) = (client(), AtomicBool::new(false));
-        let remote = RemoteBundle::open(&client, &self.url(), &cancel)?;
-        fetch(&client, &remote, to, options, Watch::silent(&cancel))
+        let (client, watch) = (client(), Watch::never());
+        let remote = RemoteBundle::open(&client, &self.url(), watch)?;
+        fetch(&client, &remote, to, options, watch)
     }
 
     /// Checks that `dir` has the whole bundle, byte for byte, and nothing else.
@@ -149,8 +149,8 @@ fn a_shard_that_is_listed_twice_is_fetched_and_counted_once() {
     let cache = Some(published.dir.path().join("cache"));
     let options =
         BundleOptions { cache, cache_limit_bytes: Some(bytes), ..BundleOptions::default() };
-    let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
-    open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
+    let (url, watch) = (published.url().to_string(), Watch::never());
+    open_bundle(&url, &options, &Env::default(), watch).unwrap();
 }
 
 /// The folder is as `pelican object put -r` or rclone leave it, or as in a job's sandbox.
@@ -298,11 +298,11 @@ fn a_bundle_is_repaired_from_copies_of_which_none_is_whole() {
     let [own, a, b] = ["own", "a", "b"].map(copy);
     let big = |dir: &Path| dir.join(DATA_DIR).join(&published.big);
     let url = |dir: &Path| -> BundleUrl { format!("file://{}", dir.display()).parse().unwrap() };
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let repair = |from: &[&Path]| {
         let from: Vec<BundleUrl> = from.iter().map(|dir| url(dir)).collect();
         let options = FetchOptions::default();
-        gular_transfer::repair(&client, &from, &own, &options, Watch::silent(&cancel))
+        gular_transfer::repair(&client, &from, &own, &options, watch)
     };
     let files = |dir: &Path| {
         let names = fs::read_dir(dir.join(DATA_DIR)).unwrap().map(|e| e.unwrap().file_name());
@@ -350,11 +350,11 @@ fn copies_of_other_lengths_give_the_blocks_that_they_have_right() {
         fs::remove_file(big(dir)).unwrap();
         fs::write(big(dir), bytes).unwrap();
     };
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let repair = |from: &[&Path]| {
         let url = |dir: &&Path| format!("file://{}", dir.display()).parse().unwrap();
         let (from, options) = (from.iter().map(url).collect::<Vec<BundleUrl>>(), <_>::default());
-        gular_transfer::repair(&client, &from, &own, &options, Watch::silent(&cancel)).unwrap()
+        gular_transfer::repair(&client, &from, &own, &options, watch).unwrap()
     };
     write(&short, &whole[..BLOCK + 10]);
     write(&long, &[&whole[..], b"more"].concat());
@@ -380,9 +380,9 @@ fn copies_of_other_lengths_give_the_blocks_that_they_have_right() {
     // A fetch of the longer copy fails, as before.
     flip(&big(&long), 3);
     let url = format!("file://{}#blake3={}", long.display(), published.digest.hex());
-    let remote = RemoteBundle::open(&client, &url.parse().unwrap(), &cancel).unwrap();
+    let remote = RemoteBundle::open(&client, &url.parse().unwrap(), watch).unwrap();
     let to = published.dir.path().join("to");
-    fetch(&client, &remote, &to, &FetchOptions::default(), Watch::silent(&cancel)).unwrap_err();
+    fetch(&client, &remote, &to, &FetchOptions::default(), watch).unwrap_err();
 }
 
 /// Training continues when a byte of the node's cache is damaged.
@@ -395,13 +395,13 @@ fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
         let cache = root.path().join(format!("cache-{streamed}"));
         let options =
             BundleOptions { cache: Some(cache.clone()), streamed, ..BundleOptions::default() };
-        let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
-        let opened = open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel));
+        let (url, watch) = (published.url().to_string(), Watch::never());
+        let opened = open_bundle(&url, &options, &Env::default(), watch);
         let bundle = opened.unwrap().bundle;
         let shard = gular_bundle::ShardIdx(1);
         let _hold = bundle.source().map(|source| {
-            let hold = source.hold(shard, &cancel).unwrap();
-            source.bring(shard, &|_| 0, &cancel).unwrap();
+            let hold = source.hold(shard, watch.cancel).unwrap();
+            source.bring(shard, &|_| 0, watch.cancel).unwrap();
             hold
         });
         let big = cache.join(published.digest.hex()).join(DATA_DIR).join(&published.big);
@@ -417,10 +417,10 @@ fn a_damaged_block_of_the_nodes_cache_is_fetched_again_when_it_is_read() {
         flip(&big, BLOCK + 7);
         flip(&published.object(&published.big), BLOCK + 8);
         bundle.close(shard);
-        let again = open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
+        let again = open_bundle(&url, &options, &Env::default(), watch).unwrap();
         let error = again.bundle.read(sample, FieldIdx(0), &mut bytes).unwrap_err();
         assert!(matches!(error, gular_bundle::Error::SampleDigest(_)), "{error}");
-        let error = again.bundle.mend(sample, FieldIdx(0), &cancel).unwrap_err().to_string();
+        let error = again.bundle.mend(sample, FieldIdx(0), watch.cancel).unwrap_err().to_string();
         assert!(error.contains("its copy in `"), "{error}");
         flip(&published.object(&published.big), BLOCK + 8);
     }
@@ -448,9 +448,9 @@ fn a_damaged_object_is_an_error_that_names_it_and_leaves_no_bundle() {
 #[test]
 fn other_digests_and_other_folders_are_refused() {
     let published = publish();
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let wrong = BundleUrl { digest: Some(Digest::of(b"")), ..published.url() };
-    let error = RemoteBundle::open(&client, &wrong, &cancel).unwrap_err().to_string();
+    let error = RemoteBundle::open(&client, &wrong, watch).unwrap_err().to_string();
     assert!(error.contains(&published.digest.to_string()) && error.contains("set/v1"), "{error}");
 
     let to = tempfile::tempdir().unwrap();
@@ -541,11 +541,11 @@ fn the_digest_in_the_url_proves_a_copy_without_a_server() {
     published.fetch(to.path()).unwrap();
     fixtures::make(other.path(), &[3]);
     fs::remove_dir_all(published.dir.path().join("set")).unwrap();
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let copy = RemoteBundle::of_copy(&published.url(), to.path()).unwrap();
     let get = |splits: &[Split]| {
         let options = FetchOptions { splits: splits.to_vec(), ..FetchOptions::default() };
-        fetch(&client, &copy, to.path(), &options, Watch::silent(&cancel))
+        fetch(&client, &copy, to.path(), &options, watch)
     };
     let report = get(&[]).unwrap();
     assert_eq!((report.bytes_fetched, report.bytes_kept), (0, report.bytes));
@@ -563,7 +563,7 @@ fn a_cancelled_fetch_goes_on_later() {
     let published = publish();
     let (client, to) = (client(), tempfile::tempdir().unwrap());
     let cancel = AtomicBool::new(false);
-    let remote = RemoteBundle::open(&client, &published.url(), &cancel).unwrap();
+    let remote = RemoteBundle::open(&client, &published.url(), Watch::silent(&cancel)).unwrap();
     let stop = |_: u64, _: u64| cancel.store(true, Ordering::Relaxed);
     let options = FetchOptions { jobs: 1, ..FetchOptions::default() };
     let watch = Watch { progress: &stop, ..Watch::silent(&cancel) };
@@ -579,11 +579,11 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
     let published = publish();
     let path = published.object(&published.big);
     let (bytes, len) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().len());
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let to = tempfile::tempdir().unwrap();
     let get = |url: &str| {
         let url: BundleUrl = url.parse().unwrap();
-        fetch_object(&client, &url, len, to.path(), false, Watch::silent(&cancel))
+        fetch_object(&client, &url, len, to.path(), false, watch)
     };
     let plain = format!("file://{}", path.display());
     let (report, file) = get(&plain).unwrap();
@@ -601,8 +601,7 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
         assert_eq!(fs::read(&file).unwrap(), bytes);
     }
     let other = format!("{plain}#blake3={}", Digest::of(b"").hex());
-    let here =
-        |url: &str| object_here(&url.parse().unwrap(), to.path(), Watch::silent(&cancel)).unwrap();
+    let here = |url: &str| object_here(&url.parse().unwrap(), to.path(), watch).unwrap();
     assert_eq!(here(&with).map(|report| report.bytes_kept), Some(len));
     assert!(here(&plain).is_none() && here(&other).is_none());
     // An existing file is never replaced.
@@ -628,9 +627,8 @@ fn many_openings_of_one_url_fetch_it_once() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
-                let opened =
-                    open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
+                let (url, watch) = (published.url().to_string(), Watch::never());
+                let opened = open_bundle(&url, &options, &Env::default(), watch).unwrap();
                 assert_eq!(opened.bundle.digest(), published.digest);
                 let report = opened.fetched.unwrap();
                 fetched.fetch_add(report.bytes_fetched, Ordering::Relaxed);
@@ -646,11 +644,11 @@ fn nobody_removes_shards_of_a_cached_bundle_that_is_open() {
     let published = publish();
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::at(Some(root.path()), &Env::default());
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let lock = root.path().join(published.digest.hex()).join("data/.gular-tmp-whole.lock");
     let is_kept = || Lock::try_at(&lock, LockMode::Exclusive).unwrap().is_none();
     let (fetch, open) = (FetchOptions::default(), OpenOptions::default());
-    let opened = cache.open(&client, &published.url(), &fetch, &open, Watch::silent(&cancel));
+    let opened = cache.open(&client, &published.url(), &fetch, &open, watch);
     let opened = opened.unwrap();
     assert!(opened.fetched.unwrap().bytes_fetched > 0 && is_kept());
     drop(opened.bundle);
@@ -666,9 +664,9 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     let published = publish();
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::at(Some(root.path()), &Env::default());
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let options = FetchOptions { trust: Trust::Names, ..FetchOptions::default() };
-    let get = |url: &BundleUrl| cache.fetch(&client, url, &options, Watch::silent(&cancel));
+    let get = |url: &BundleUrl| cache.fetch(&client, url, &options, watch);
     let without: BundleUrl = published.plain_url().parse().unwrap();
     get(&without).unwrap();
 
@@ -691,8 +689,8 @@ fn splits_that_a_bundle_has_not_are_left_out_and_named_when_none_is_left() {
     let open = |splits: &[Split]| {
         let cache = Some(root.path().join("cache"));
         let options = BundleOptions { splits: splits.to_vec(), cache, ..BundleOptions::default() };
-        let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
-        open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel))
+        let (url, watch) = (published.url().to_string(), Watch::never());
+        open_bundle(&url, &options, &Env::default(), watch)
     };
     let opened = open(&[Split::Test, Split::Val]).unwrap();
     assert_eq!(opened.fetched.unwrap().files, 3);
@@ -719,11 +717,11 @@ fn manifests_that_differ_are_not_repaired_without_a_digest() {
     fs::remove_file(&manifest).unwrap();
     fs::write(&manifest, wrong).unwrap();
     fs::remove_dir_all(&new).unwrap();
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let repair = |dir: &Path, from: &[&Path]| {
         let from = from.iter().map(|dir| format!("file://{}", dir.display()).parse().unwrap());
         let (from, options) = (from.collect::<Vec<BundleUrl>>(), FetchOptions::default());
-        gular_transfer::repair(&client, &from, dir, &options, Watch::silent(&cancel))
+        gular_transfer::repair(&client, &from, dir, &options, watch)
     };
     for (dir, from) in [(&own, &[&*a][..]), (&new, &[&a, &own])] {
         let error = repair(dir, from).unwrap_err();

@@ -2,11 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use gular_bundle::{Digest, MANIFEST_NAME};
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_pelican::{Client, ClientOptions, Env, Watch};
 use gular_transfer::{BundleUrl, Error, Remote};
 
 use crate::fixtures;
@@ -53,7 +52,7 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
 fn find(url: &str) -> Result<Remote, Error> {
     let client = Client::new(ClientOptions::new(Env::default())).unwrap();
     let url: BundleUrl = url.parse().unwrap();
-    Remote::find(&client, &url, &AtomicBool::new(false))
+    Remote::find(&client, &url, Watch::never())
 }
 
 fn manifest() -> (Vec<u8>, Digest) {

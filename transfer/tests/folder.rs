@@ -23,8 +23,8 @@ fn fetch(
     dir: &Path,
     options: &FolderOptions,
 ) -> Result<FolderReport<FolderFetch>, Error> {
-    let cancel = AtomicBool::new(false);
-    fetch_folder(&client(), &Url::parse(url).unwrap(), dir, options, Watch::silent(&cancel))
+    let watch = Watch::never();
+    fetch_folder(&client(), &Url::parse(url).unwrap(), dir, options, watch)
 }
 
 fn failed(report: &FolderReport<FolderFetch>) -> Vec<&str> {
@@ -58,12 +58,12 @@ fn progress_reaches_the_whole_and_files_that_are_there_count() {
     let (from, _) = folder();
     let there = tempfile::tempdir().unwrap();
     let url = Url::parse(&format!("file://{}/x", there.path().display())).unwrap();
-    let (cancel, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (watch, seen) = (Watch::never(), AtomicU64::new(0));
     let progress = |done: u64, total: u64| {
         assert_eq!(total, 7);
         seen.fetch_max(done, Ordering::Relaxed);
     };
-    let watch = Watch { progress: &progress, ..Watch::silent(&cancel) };
+    let watch = Watch { progress: &progress, ..watch };
     let options = FolderOptions::default();
     let publish =
         || publish_folder(&client(), from.path(), &url, &options, &|_| (), watch).unwrap();
@@ -211,12 +211,11 @@ fn a_listing_spares_the_questions_for_each_object() {
         ("BEARER_TOKEN_FILE", token_file.to_str().unwrap()),
     ]);
     let url = Url::parse(&format!("{}/files", federation.url())).unwrap();
-    let cancel = AtomicBool::new(false);
+    let watch = Watch::never();
     let publish = |compare_by| {
         let before = federation.counts().requests;
         let options = FolderOptions { compare_by, ..FolderOptions::default() };
         let client = Client::new(ClientOptions::new(env.clone())).unwrap();
-        let watch = Watch::silent(&cancel);
         let done = publish_folder(&client, from.path(), &url, &options, &|_| (), watch).unwrap();
         assert!(done.failed.is_empty(), "{done:?}");
         let requests = usize::try_from(federation.counts().requests - before).unwrap();

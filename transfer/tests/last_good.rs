@@ -38,9 +38,9 @@ impl Site {
         let to = Url::parse(&format!("{}/set/v1", federation.url())).unwrap();
         let url = BundleUrl { url: to.clone(), digest: Some(digest) };
         let site = Self { dir, federation, url, told: Arc::default() };
-        let cancel = AtomicBool::new(false);
+        let watch = Watch::never();
         let options = PublishOptions::default();
-        publish(&site.client(false), &sound, &to, &options, Watch::silent(&cancel)).unwrap();
+        publish(&site.client(false), &sound, &to, &options, watch).unwrap();
         site
     }
 
@@ -62,7 +62,7 @@ impl Site {
 
     fn fetch(&self, client: &Client, url: &BundleUrl, watch: Watch<'_>) -> Result<(), Error> {
         let to = tempfile::tempdir().unwrap();
-        let remote = RemoteBundle::open(client, url, watch.cancel)?;
+        let remote = RemoteBundle::open(client, url, watch)?;
         fetch(client, &remote, to.path(), &FetchOptions::default(), watch)?;
         Ok(())
     }
@@ -71,8 +71,8 @@ impl Site {
 #[test]
 fn a_job_goes_on_and_the_next_one_begins_without_a_director() {
     let site = Site::start();
-    let cancel = AtomicBool::new(false);
-    let silent = Watch::silent(&cancel);
+    let watch = Watch::never();
+    let silent = watch;
     site.fetch(&site.client(true), &site.url, silent).unwrap();
     assert!(site.told.lock().unwrap().is_empty());
     for trouble in [Trouble::NoOrigins, Trouble::Restarted] {

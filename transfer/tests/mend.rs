@@ -24,9 +24,9 @@ use crate::fixtures::BLOCK;
 const BIG: SampleId = SampleId { shard: ShardIdx(1), row: Row(0) };
 
 fn open_from(place: &str, cache: &Path) -> Result<Bundle, Error> {
-    let cancel = AtomicBool::new(false);
+    let watch = Watch::never();
     let options = BundleOptions { cache: Some(cache.to_owned()), ..BundleOptions::default() };
-    let opened = open_bundle(place, &options, &Env::default(), Watch::silent(&cancel))?;
+    let opened = open_bundle(place, &options, &Env::default(), watch)?;
     Ok(opened.bundle)
 }
 
@@ -182,7 +182,7 @@ fn a_failure_that_stays_is_that_of_its_shard_alone() {
     flip(&data.join(&name), 4096 + 10);
     flip(&published.object(&published.big), BLOCK + 7);
     let bundle = open_from(&published.url().to_string(), root.path()).unwrap();
-    let mend = |sample| bundle.mend(sample, FieldIdx(0), &AtomicBool::new(false));
+    let mend = |sample| bundle.mend(sample, FieldIdx(0), Watch::never().cancel);
     let failed = mend(BIG).unwrap_err();
     assert!(failed.shard == published.big && !failed.is_passing, "{failed}");
     assert!(mend(other).unwrap());
@@ -205,13 +205,13 @@ fn a_failure_that_may_pass_is_that_of_all_shards_for_a_while() {
     let client = ClientOptions { patience: Duration::from_millis(100), ..options };
     let client = Client::new(client).unwrap();
     let fetch = FetchOptions { trust: Trust::Names, ..FetchOptions::default() };
-    let (open, never) = (OpenOptions::default(), AtomicBool::new(false));
+    let open = OpenOptions::default();
     let cache = Cache::at(Some(root.path()), &Env::default());
-    let bundle = cache.open(&client, &url, &fetch, &open, Watch::silent(&never)).unwrap().bundle;
+    let bundle = cache.open(&client, &url, &fetch, &open, Watch::never()).unwrap().bundle;
     let data = root.path().join(published.digest.hex()).join(DATA_DIR);
     flip(&data.join(&published.big), BLOCK + 7);
     let other = SampleId { shard: ShardIdx(0), row: Row(0) };
-    let mend = |sample| bundle.mend(sample, FieldIdx(0), &AtomicBool::new(false)).unwrap_err();
+    let mend = |sample| bundle.mend(sample, FieldIdx(0), Watch::never().cancel).unwrap_err();
     let first = mend(BIG);
     assert!(first.shard == published.big && first.is_passing, "{first}");
     let begun = Instant::now();
@@ -257,7 +257,7 @@ fn a_repair_ends_when_it_is_cancelled_and_is_tried_again_at_once() {
     let error = bundle.mend(BIG, FieldIdx(0), &cancel).unwrap_err().to_string();
     assert!(error.ends_with("is damaged, and stopped"), "{error}");
     assert_eq!(bundle.mended(), []);
-    assert!(bundle.mend(BIG, FieldIdx(0), &AtomicBool::new(false)).unwrap());
+    assert!(bundle.mend(BIG, FieldIdx(0), Watch::never().cancel).unwrap());
     assert_eq!(bundle.mended(), [(published.big.clone(), 1)]);
 }
 
@@ -306,9 +306,8 @@ fn what_the_disk_cannot_read_is_fetched_again() {
 fn with_a_bad_sector(job: &Path) {
     let [url, way] = ["GULAR_BAD_URL", "GULAR_BAD_WAY"].map(|name| std::env::var(name).unwrap());
     let url: BundleUrl = url.parse().unwrap();
-    let (cancel, options) = (AtomicBool::new(false), FetchOptions::default());
+    let (watch, options) = (Watch::never(), FetchOptions::default());
     assert_eq!(options.trust, Trust::Nothing);
-    let watch = Watch::silent(&cancel);
     let block = BLOCK as u64;
     match way.as_str() {
         "read" => {
@@ -325,7 +324,7 @@ fn with_a_bad_sector(job: &Path) {
         }
         _ => {
             let client = Client::new(ClientOptions::new(Env::default())).unwrap();
-            let remote = gular_transfer::RemoteBundle::open(&client, &url, &cancel).unwrap();
+            let remote = gular_transfer::RemoteBundle::open(&client, &url, watch).unwrap();
             let report = fetch(&client, &remote, job, &options, watch).unwrap();
             let least = if way == "fetch" { 1 } else { 2 };
             let blocks = report.bytes_fetched.div_ceil(block);

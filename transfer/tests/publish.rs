@@ -86,8 +86,8 @@ impl Target {
         sound: &SoundBundle,
         options: &PublishOptions,
     ) -> Result<PublishReport, Error> {
-        let cancel = AtomicBool::new(false);
-        publish(&self.client, sound, &self.version("v1"), options, Watch::silent(&cancel))
+        let watch = Watch::never();
+        publish(&self.client, sound, &self.version("v1"), options, watch)
     }
 
     fn manifest(&self) -> PathBuf {
@@ -107,11 +107,11 @@ impl Target {
 
     /// Checks that the published bundle is `sound`, as a reader of the target finds it.
     fn check_published(&self, report: &PublishReport, sound: &SoundBundle) {
-        let (cancel, to) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
+        let (watch, to) = (Watch::never(), tempfile::tempdir().unwrap());
         assert_eq!(report.digest, Some(sound.bundle().digest()));
-        let remote = RemoteBundle::open(&self.client, &report.url, &cancel).unwrap();
+        let remote = RemoteBundle::open(&self.client, &report.url, watch).unwrap();
         let options = FetchOptions::default();
-        fetch(&self.client, &remote, to.path(), &options, Watch::silent(&cancel)).unwrap();
+        fetch(&self.client, &remote, to.path(), &options, watch).unwrap();
         let open = OpenOptions { digest: report.digest, ..OpenOptions::default() };
         Bundle::open(to.path(), open).unwrap();
     }
@@ -152,8 +152,8 @@ fn data_is_stored_before_the_manifest() {
             }
             last.store(done == total, Ordering::Relaxed);
         };
-        let cancel = AtomicBool::new(false);
-        let watch = Watch { progress: &progress, ..Watch::silent(&cancel) };
+        let watch = Watch::never();
+        let watch = Watch { progress: &progress, ..watch };
         let options = PublishOptions { jobs: 2, ..PublishOptions::default() };
         let version = target.version("v1");
         let report = publish(&target.client, &sound, &version, &options, watch).unwrap();
@@ -232,8 +232,7 @@ fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
     let folder = Target::folder();
     let sound = folder.bundle();
     let to = Url::parse(&format!("{}/set/v1", federation.url())).unwrap();
-    let cancel = AtomicBool::new(false);
-    let watch = Watch::silent(&cancel);
+    let watch = Watch::never();
     let error = publish(&client, &sound, &to, &PublishOptions::default(), watch).unwrap_err();
     assert!(matches!(error, Error::NoneAccepted { refused: 9, .. }), "{error}");
     assert!(error.to_string().contains("refused all 9 objects"), "{error}");
@@ -247,8 +246,7 @@ fn a_collection_is_listed_once_however_long_the_publish_takes() {
         let sound = target.bundle();
         let client = target.client_with(max_bytes_per_second);
         let federation = target.federation.as_ref().unwrap();
-        let (cancel, begun) = (AtomicBool::new(false), Instant::now());
-        let watch = Watch::silent(&cancel);
+        let (watch, begun) = (Watch::never(), Instant::now());
         let options = PublishOptions { jobs: 1, ..PublishOptions::default() };
         publish(&client, &sound, &target.version("v1"), &options, watch).unwrap();
         (federation.counts().director_queries, begun.elapsed())
@@ -345,10 +343,10 @@ fn what_nobody_proved_sound_is_not_published() {
 #[test]
 fn a_url_without_a_version_is_refused() {
     let target = Target::folder();
-    let (sound, cancel) = (target.bundle(), AtomicBool::new(false));
+    let (sound, watch) = (target.bundle(), Watch::never());
     let url = Url::parse("pelican://localhost").unwrap();
     let options = PublishOptions::default();
-    let error = publish(&target.client, &sound, &url, &options, Watch::silent(&cancel));
+    let error = publish(&target.client, &sound, &url, &options, watch);
     assert!(matches!(error, Err(Error::NoBundleUrl { .. })), "{error:?}");
 }
 
@@ -358,8 +356,7 @@ fn an_object_that_a_cache_has_wrongly_is_read_from_the_origin() {
     let target = Target::federation();
     let (file, bytes) = (target.dir.path().join("f"), vec![7; 3 * BLOCK / 2]);
     fs::write(&file, &bytes).unwrap();
-    let (url, cancel) = (target.version("f"), AtomicBool::new(false));
-    let watch = Watch::silent(&cancel);
+    let (url, watch) = (target.version("f"), Watch::never());
     publish_file(&target.client, &file, &url, &PublishOptions::default(), watch).unwrap();
     let get = |digest: Option<Digest>| {
         let (to, url) = (tempfile::tempdir().unwrap(), BundleUrl { url: url.clone(), digest });
@@ -390,8 +387,8 @@ fn a_file_with_its_blocks_beside_it_is_checked_block_by_block() {
     let target = Target::federation();
     let (file, bytes) = (target.dir.path().join("x.sif"), fixtures::noise(3, 7 * BLOCK / 2));
     fs::write(&file, &bytes).unwrap();
-    let (url, cancel) = (target.version("x.sif"), AtomicBool::new(false));
-    let (watch, options) = (Watch::silent(&cancel), PublishOptions::default());
+    let (url, watch) = (target.version("x.sif"), Watch::never());
+    let (watch, options) = (watch, PublishOptions::default());
     let (client, scratch) = (&target.client, target.dir.path());
     let send = || publish_file_with_blocks(client, &file, &url, &options, scratch, watch).unwrap();
     assert_eq!(send().uploaded, 2);
@@ -399,11 +396,11 @@ fn a_file_with_its_blocks_beside_it_is_checked_block_by_block() {
 
     let digest = Digest::of(&bytes);
     let tree =
-        |is_wanted: &dyn Fn(Digest) -> bool| read_blocks(client, &url, is_wanted, &cancel).unwrap();
+        |is_wanted: &dyn Fn(Digest) -> bool| read_blocks(client, &url, is_wanted, watch).unwrap();
     assert!(tree(&|_| false).is_none());
     let found = tree(&|found| found == digest).unwrap();
     assert_eq!((found.digest(), found.len_bytes()), (digest, bytes.len() as u64));
-    assert!(read_blocks(client, &target.version("y"), &|_| true, &cancel).unwrap().is_none());
+    assert!(read_blocks(client, &target.version("y"), &|_| true, watch).unwrap().is_none());
 
     let named = BundleUrl { url: url.clone(), digest: None };
     let get = |to: &Path| fetch_object_by_blocks(client, &named, &found, to, watch);
@@ -445,10 +442,10 @@ fn a_plain_file_keeps_its_name_or_is_refused() {
     with_each(|target| {
         let file = target.dir.path().join("f");
         fs::write(&file, b"abc").unwrap();
-        let (url, cancel) = (target.version("f"), AtomicBool::new(false));
+        let (url, watch) = (target.version("f"), Watch::never());
         let send = || {
             let options = PublishOptions::default();
-            publish_file(&target.client, &file, &url, &options, Watch::silent(&cancel))
+            publish_file(&target.client, &file, &url, &options, watch)
         };
         let report = send().unwrap();
         assert_eq!((report.url.to_string(), report.digest), (url.to_string(), None));

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
     About, Bundle, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldIdx, FieldName,
@@ -52,10 +51,10 @@ impl Site {
 
     /// Reads the images of these samples and compares them.
     fn read(&self, client: &Client, rows: &[Row]) -> Result<SparseReport, Error> {
-        let cancel = AtomicBool::new(false);
-        let remote = RemoteBundle::open(client, &self.url, &cancel).unwrap();
+        let watch = Watch::never();
+        let remote = RemoteBundle::open(client, &self.url, watch).unwrap();
         let shard = &remote.manifest().shards[0];
-        let bytes = remote.read(client, &shard.index, &cancel).unwrap();
+        let bytes = remote.read(client, &shard.index, watch).unwrap();
         let index = Index::accept("index", bytes, None, remote.manifest(), shard).unwrap();
         let given = Mutex::new(Vec::new());
         let give = |row: Row, _: FieldIdx, bytes: &[u8]| {
@@ -65,7 +64,7 @@ impl Site {
         };
         let fields = [FieldIdx(0)];
         let wanted = Sparse { shard, index: &index, rows, fields: &fields };
-        let report = read_samples(client, &remote, &wanted, 4, &give, &cancel)?;
+        let report = read_samples(client, &remote, &wanted, 4, &give, watch)?;
         let (mut given, mut rows) = (given.into_inner().unwrap(), rows.to_vec());
         given.sort();
         rows.sort();
@@ -175,8 +174,7 @@ fn a_bundle_that_is_open_gives_single_values_of_a_shard_that_is_not_here() {
     let site = Site::start();
     let cache = Some(site.dir.path().join("node"));
     let options = BundleOptions { streamed: true, cache, ..BundleOptions::default() };
-    let cancel = AtomicBool::new(false);
-    let watch = Watch::silent(&cancel);
+    let watch = Watch::never();
     let bundle = open_bundle(&site.url.to_string(), &options, &site.env(), watch).unwrap().bundle;
     let (source, shard) = (bundle.source().unwrap(), ShardIdx(0));
     let index = bundle.index(shard).unwrap();
@@ -187,12 +185,12 @@ fn a_bundle_that_is_open_gives_single_values_of_a_shard_that_is_not_here() {
         assert!(bytes == sample(row.0), "sample {row}");
         *given.lock().unwrap() += 1;
     };
-    source.read_values(&wanted, &take, &cancel).unwrap();
+    source.read_values(&wanted, &take, watch.cancel).unwrap();
     assert_eq!(given.into_inner().unwrap(), rows.len());
     assert!(!source.is_here(shard));
 
-    let _hold = source.hold(shard, &cancel).unwrap();
-    source.bring(shard, &|_| u64::MAX, &cancel).unwrap();
+    let _hold = source.hold(shard, watch.cancel).unwrap();
+    source.bring(shard, &|_| u64::MAX, watch.cancel).unwrap();
     assert!(source.is_here(shard));
 }
 
@@ -246,13 +244,13 @@ impl Published {
         filter: Option<&str>,
     ) -> Result<SampleReport, Error> {
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
-        let cancel = AtomicBool::new(false);
+        let watch = Watch::never();
         let url = format!("file://{}/set/v1", self.dir.path().display()).parse().unwrap();
-        let remote = RemoteBundle::open(&client, &url, &cancel).unwrap();
+        let remote = RemoteBundle::open(&client, &url, watch).unwrap();
         let keys: BTreeSet<String> = keys.iter().map(|key| (*key).to_owned()).collect();
         let (splits, filter) = (Vec::new(), filter.map(str::to_owned));
         let options = SampleOptions { keys, filter, splits, jobs: 2, dry_run: false };
-        fetch_samples(&client, &remote, to, &options, Watch::silent(&cancel))
+        fetch_samples(&client, &remote, to, &options, watch)
     }
 }
 

@@ -5,7 +5,7 @@
 //! means that no server has the right bytes.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ pub fn verify_url(
     let Watch { progress, cancel, .. } = watch;
     let start = Instant::now();
     let url = BundleUrl { url: url.clone(), digest: options.digest };
-    let remote = match RemoteBundle::open(client, &url, cancel) {
+    let remote = match RemoteBundle::open(client, &url, watch) {
         Ok(remote) => remote,
         Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
             return Ok(without_manifest(&attempts, options, start));
@@ -69,7 +69,7 @@ pub fn verify_url(
             always: always(&manifest, options.mode),
             advance: &advance,
             checked: &checked,
-            cancel: stop,
+            watch: watch.until(stop),
         };
         let mut check = Check { walk: &walk, number: ShardIdx(*number), entry, faults: Vec::new() };
         check.shard()?;
@@ -135,7 +135,7 @@ struct Walk<'a> {
     always: Option<SampleId>,
     advance: &'a (dyn Fn(u64) + Sync),
     checked: &'a AtomicU64,
-    cancel: &'a AtomicBool,
+    watch: Watch<'a>,
 }
 
 /// The check of one shard and its index.
@@ -191,7 +191,7 @@ impl Check<'_> {
 
     /// Reads an index or a view, if some server has the one that the manifest lists.
     fn listing(&mut self, file: &FileEntry) -> Result<Option<Vec<u8>>, Error> {
-        match self.walk.remote.read(self.walk.client, file, self.walk.cancel) {
+        match self.walk.remote.read(self.walk.client, file, self.walk.watch) {
             Ok(bytes) => {
                 (self.walk.advance)(bytes.len() as u64);
                 return Ok(Some(bytes));
@@ -219,8 +219,8 @@ impl Check<'_> {
     }
 
     fn stored(&self) -> Result<Stored, Error> {
-        let Walk { client, remote, cancel, .. } = self.walk;
-        Ok(remote.stored(client, &self.entry.file, cancel)?)
+        let Walk { client, remote, watch, .. } = self.walk;
+        Ok(remote.stored(client, &self.entry.file, *watch)?)
     }
 
     fn judge(&mut self, index: &Index, stored: Stored) {
@@ -246,7 +246,7 @@ impl Check<'_> {
     /// Streams the wanted blocks. After a bad block the others are still read.
     fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
         let entry = self.entry;
-        let Walk { client, remote, cancel, .. } = self.walk;
+        let Walk { client, remote, watch, .. } = self.walk;
         let tree = index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
         let mut bad: Vec<(ByteRange, String)> = Vec::new();
@@ -260,7 +260,7 @@ impl Check<'_> {
                 next += 1;
                 Ok(())
             };
-            match remote.stream(client, &entry.file, &accepts, run, &mut sink, cancel) {
+            match remote.stream(client, &entry.file, &accepts, run, &mut sink, *watch) {
                 Ok(()) => {}
                 Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
                     self.missing(index, &server);

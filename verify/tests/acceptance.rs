@@ -66,7 +66,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     let report = verify_url(&client, &url.url, &options, Watch::silent(&cancel)).unwrap();
     assert_eq!(message(&report), expected);
 
-    let remote = RemoteBundle::open(&client, &url, &cancel).unwrap();
+    let remote = RemoteBundle::open(&client, &url, Watch::silent(&cancel)).unwrap();
     let to = tempfile::tempdir().unwrap();
     let fetched =
         fetch(&client, &remote, to.path(), &FetchOptions::default(), Watch::silent(&cancel));

@@ -58,7 +58,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
         url.digest.is_none_or(|expected| expected == found)
             && expected.is_none_or(|expected| found.hex().starts_with(expected))
     };
-    let tree = read_blocks(&client, &url.url, &is_wanted, &stop.flag)
+    let tree = read_blocks(&client, &url.url, &is_wanted, stop.watch())
         .map_err(|error| network::ended(error, &stop))?;
     let fetching = Fetching { url: &url, dir: &dir, max_size: args.max_size, output, stop: &stop };
     let (fetched, path) = fetching.all(&client, tree.as_ref())?;
@@ -118,7 +118,7 @@ impl Fetching<'_> {
         let len = match tree {
             Some(tree) => tree.len_bytes(),
             None => {
-                let stat = client.stat(url, &self.stop.flag);
+                let stat = client.stat(url, self.stop.watch());
                 let stat = stat.map_err(|error| network::ended(error, self.stop))?;
                 stat.len_bytes.ok_or_else(|| {
                     Failure::new(format!("no server reports the length of `{url}`"), None)

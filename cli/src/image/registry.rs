@@ -21,7 +21,7 @@ impl Wire for Web<'_> {
             authorization: request.authorization.as_ref().map(registry::Secret::text),
             body: request.body.clone(),
         };
-        let answer = self.client.exchange(&exchange, sink, self.cancel).map_err(fault)?;
+        let answer = self.client.exchange(&exchange, sink, self.watch).map_err(fault)?;
         let (status, headers) = (answer.status, answer.headers);
         Ok(Answer { status, headers, body: answer.body, retry_after: answer.retry_after })
     }
@@ -38,7 +38,7 @@ struct WebRetries<'a> {
 
 impl registry::Retries for WebRetries<'_> {
     fn again(&mut self, asked: Option<Duration>) -> Result<bool, WireFault> {
-        self.trials.again(asked, self.web.cancel).map_err(fault)
+        self.trials.again(asked, self.web.watch).map_err(fault)
     }
 
     fn progressed(&mut self) {

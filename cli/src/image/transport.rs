@@ -1,10 +1,8 @@
 //! Downloads bytes for `containers`, which opens no socket itself.
 
-use std::sync::atomic::AtomicBool;
-
 use gular_containers::fetch::{Stream, Transport, TransportFault};
 use gular_containers::registry::Registries;
-use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url};
+use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url, Watch};
 
 use crate::exit::Failure;
 use crate::stop::Stop;
@@ -13,7 +11,7 @@ use crate::stop::Stop;
 /// proxies, certificates and stalled servers are its business.
 pub(crate) struct Web<'a> {
     pub(super) client: Client,
-    pub(super) cancel: &'a AtomicBool,
+    pub(super) watch: Watch<'a>,
     env: Env,
 }
 
@@ -30,7 +28,7 @@ impl<'a> Web<'a> {
         // Packages are public, and their archives are no business of a token for storage.
         options.find_tokens = false;
         let client = Client::new(options)?;
-        Ok(Self { client, cancel: &stop.flag, env })
+        Ok(Self { client, watch: stop.watch(), env })
     }
 }
 
@@ -47,18 +45,18 @@ impl Stream for Web<'_> {
         let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
         let block = from / gular_pelican::BLOCK_BYTES as u64;
         let mut sink = |_, bytes: &[u8]| sink(bytes);
-        self.client.stream(&object, block..u64::MAX, &mut sink, self.cancel).map_err(fault)
+        self.client.stream(&object, block..u64::MAX, &mut sink, self.watch).map_err(fault)
     }
 }
 
 impl Transport for Web<'_> {
     fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, TransportFault> {
         let url = parse(url)?;
-        self.client.read(&url, limit, &|_| Ok(()), self.cancel).map_err(fault)
+        self.client.read(&url, limit, &|_| Ok(()), self.watch).map_err(fault)
     }
 
     fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
-        let stat = self.client.stat(&parse(url)?, self.cancel).map_err(fault)?;
+        let stat = self.client.stat(&parse(url)?, self.watch).map_err(fault)?;
         Ok(stat.len_bytes)
     }
 

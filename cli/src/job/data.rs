@@ -48,13 +48,13 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
     let url: BundleUrl = of_folder(url).as_deref().unwrap_or(url).parse()?;
     let client = network::client(access)?;
     let ended = |error| network::ended(error, &stop);
-    let bundle = RemoteBundle::open(&client, &url, &stop.flag).map_err(ended)?;
+    let bundle = RemoteBundle::open(&client, &url, stop.watch()).map_err(ended)?;
     let manifest = bundle.manifest();
     let places = Places {
         site: wanted.site,
         manifest: bundle.published().manifest().clone(),
         of_manifest: bundle.manifest_bytes().len() as u64,
-        folder: bundle.data_folder(&client, &stop.flag).map_err(ended)?,
+        folder: bundle.data_folder(&client, stop.watch()).map_err(ended)?,
     };
     let mut files = vec![places.listed(&places.manifest)];
     let mut bytes = places.of_manifest;

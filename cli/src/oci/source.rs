@@ -3,7 +3,6 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BLOCK_BYTES, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use gular_containers::fetch::TransportFault;
@@ -11,7 +10,9 @@ use gular_containers::registry::{
     Artifact, ArtifactBlob, Registry, read_artifact, read_blob, stream_blob,
 };
 use gular_pelican::Sink;
-use gular_transfer::{ARTIFACT_TYPE, Blocks, BundleFiles, Error, ManifestFile, artifact_title};
+use gular_transfer::{
+    ARTIFACT_TYPE, Blocks, BundleFiles, Error, ManifestFile, Watch, artifact_title,
+};
 
 use super::name::Name;
 use crate::exit::Failure;
@@ -93,7 +94,7 @@ impl BundleFiles for OfRegistry<'_> {
         &self.manifest
     }
 
-    fn read(&self, file: &FileEntry, _cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
+    fn read(&self, file: &FileEntry, _watch: Watch<'_>) -> Result<Vec<u8>, Error> {
         let (blob, reference) = (self.blob(file)?, &self.name.reference);
         let bytes = read_blob(self.registry, reference, blob, file.bytes, RANGES);
         let bytes = bytes.map_err(|fault| failed(fault, file.name.as_str()))?;
@@ -107,19 +108,19 @@ impl BundleFiles for OfRegistry<'_> {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
         let (blob, reference) = (self.blob(file)?, &self.name.reference);
         let from = blocks.start.saturating_mul(BLOCK_BYTES as u64);
         let mut blocks = Blocks::new(file, accepts, blocks, sink);
         let streamed = stream_blob(self.registry, reference, blob, from, RANGES, &mut |bytes| {
-            if cancel.load(Ordering::Relaxed) {
+            if watch.is_cancelled() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
             blocks.take(bytes)
         });
         match streamed {
-            Err(_) if cancel.load(Ordering::Relaxed) => Err(Error::cancelled()),
+            Err(_) if watch.is_cancelled() => Err(Error::cancelled()),
             Err(fault) if !blocks.is_refused() && !blocks.is_done() => {
                 Err(failed(fault, file.name.as_str()))
             }

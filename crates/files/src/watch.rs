@@ -9,7 +9,8 @@ pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 /// A callback that gets the folder for which the work waits, since another process writes to it.
 pub type Waiting<'a> = dyn Fn(&Path) + Sync + 'a;
 
-/// Follows work, and can cancel it.
+/// Follows work, and can cancel it. Whatever can be cancelled takes one, also if it has no progress
+/// to report.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Is called with the progress.
@@ -26,6 +27,19 @@ impl<'a> Watch<'a> {
     #[must_use]
     pub fn silent(cancel: &'a AtomicBool) -> Self {
         Self { progress: &|_, _| (), waiting: &|_| (), cancel }
+    }
+
+    /// A watch that reports nothing and never cancels.
+    #[must_use]
+    pub fn never() -> Watch<'static> {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Watch::silent(&NEVER)
+    }
+
+    /// The same watch for a part of the work, which ends once `cancel` is set.
+    #[must_use]
+    pub fn until(self, cancel: &'a AtomicBool) -> Self {
+        Self { cancel, ..self }
     }
 
     /// Whether the work should end.

@@ -1,9 +1,9 @@
 //! The client: its settings, its threads, and the parts that do the work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gular_files::Watch;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
@@ -123,7 +123,7 @@ impl Client {
     /// Runs `work` to its end, or to the cancel flag.
     pub(crate) fn block<T>(
         &self,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let Some(runtime) = &self.0.runtime else { return Err(Error::Cancelled) };
@@ -131,14 +131,14 @@ impl Client {
             tokio::select! {
                 biased;
                 result = work => result.map_err(|error| error.of_job(self.0.router.http.job_id())),
-                () = cancelled(cancel) => Err(Error::Cancelled),
+                () = cancelled(watch) => Err(Error::Cancelled),
             }
         })
     }
 }
 
-async fn cancelled(cancel: &AtomicBool) {
-    while !cancel.load(Ordering::Relaxed) {
+async fn cancelled(watch: Watch<'_>) {
+    while !watch.is_cancelled() {
         sleep(Duration::from_millis(50)).await;
     }
 }

@@ -2,8 +2,8 @@
 //! checksum that a server reports.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
+use gular_files::Watch;
 use hyper::Method;
 
 use crate::checksum::{Checksum, WANT_DIGEST, digest_patience, parse_digest};
@@ -47,7 +47,7 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Failed`], [`Error::Io`],
     /// [`Error::Cancelled`].
-    pub fn compare(&self, url: &Url, path: &Path, cancel: &AtomicBool) -> Result<Same, Error> {
+    pub fn compare(&self, url: &Url, path: &Path, watch: Watch<'_>) -> Result<Same, Error> {
         if url.scheme() == Scheme::File {
             return match local::compare(url, path)? {
                 Some(Likeness::Same) => Ok(Same::Checksum("the file itself".to_owned())),
@@ -56,11 +56,11 @@ impl Client {
             };
         }
         let local = Local::open(path)?;
-        let first = self.compare_with(url, &local, cancel)?;
+        let first = self.compare_with(url, &local, watch)?;
         if matches!(first, Same::Checksum(_)) || !has_origin_behind(url) {
             return Ok(first);
         }
-        match self.compare_with(&url.direct(), &local, cancel) {
+        match self.compare_with(&url.direct(), &local, watch) {
             Err(Error::Cancelled) => Err(Error::Cancelled),
             // A cache that tells of another object may be wrong, which only the origin knows.
             Err(error) if error.is_passing() && matches!(first, Same::Other(_)) => Err(error),
@@ -75,35 +75,30 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::compare`].
-    pub fn told(&self, url: &Url, len_bytes: u64, cancel: &AtomicBool) -> Result<Told, Error> {
+    pub fn told(&self, url: &Url, len_bytes: u64, watch: Watch<'_>) -> Result<Told, Error> {
         if url.scheme() == Scheme::File {
             let len_bytes = local::stat(url)?.len_bytes;
             return Ok(Told { len_bytes, checksum: None, server: "this machine".to_owned() });
         }
-        let first = self.block(cancel, self.0.reader.told(url, len_bytes))?;
+        let first = self.block(watch, self.0.reader.told(url, len_bytes))?;
         if first.checksum.is_some() || !has_origin_behind(url) {
             return Ok(first);
         }
-        match self.block(cancel, self.0.reader.told(&url.direct(), len_bytes)) {
+        match self.block(watch, self.0.reader.told(&url.direct(), len_bytes)) {
             Err(Error::Cancelled) => Err(Error::Cancelled),
             Err(_) => Ok(first),
             second => second,
         }
     }
 
-    fn compare_with(
-        &self,
-        url: &Url,
-        local: &Local<'_>,
-        cancel: &AtomicBool,
-    ) -> Result<Same, Error> {
+    fn compare_with(&self, url: &Url, local: &Local<'_>, watch: Watch<'_>) -> Result<Same, Error> {
         let Told { len_bytes, checksum, server } =
-            self.block(cancel, self.0.reader.told(url, local.len))?;
+            self.block(watch, self.0.reader.told(url, local.len))?;
         if let Some(found) = len_bytes.filter(|found| *found != local.len) {
             return Ok(Same::Other(format!("{found} bytes, expected {}", local.len)));
         }
         let Some(theirs) = checksum else { return Ok(Same::Length) };
-        let ours = local.checksum(&theirs, cancel)?;
+        let ours = local.checksum(&theirs, watch)?;
         Ok(match ours == theirs {
             true => Same::Checksum(format!("{theirs} of `{server}`")),
             false => Same::Other(format!("`{server}` reports {theirs}, expected {ours}")),

@@ -8,9 +8,9 @@
 //! Nothing is asked twice and nobody is left out: what a transfer would pass over in
 //! silence is what is wanted here.
 
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
+use gular_files::Watch;
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, RANGE};
 
@@ -143,12 +143,12 @@ impl Client {
     /// # Errors
     /// [`Error::Unsupported`] for a local folder, [`Error::Token`], [`Error::Cancelled`]. A
     /// server's fault is in its probe.
-    pub fn examine(&self, url: &Url, cancel: &AtomicBool) -> Result<Examination, Error> {
+    pub fn examine(&self, url: &Url, watch: Watch<'_>) -> Result<Examination, Error> {
         if url.scheme() == Scheme::File {
             let reason = "it is a local folder, behind no server".to_owned();
             return Err(Error::Unsupported { action: "examine", url: url.to_string(), reason });
         }
-        self.block(cancel, self.0.reader.examine(url))
+        self.block(watch, self.0.reader.examine(url))
     }
 
     /// Reads some megabytes of `url`, `len_bytes` long, from the server that was probed.
@@ -160,9 +160,9 @@ impl Client {
         probe: &mut Probe,
         url: &Url,
         len_bytes: u64,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
-        self.block(cancel, async {
+        self.block(watch, async {
             let verb = if probe.role == Role::Origin { Verb::ReadOrigin } else { Verb::Read };
             let route = self.0.router.route(url, verb).await?;
             let same = |place: &&Place| place.server.to_string() == probe.server;
@@ -176,8 +176,8 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::stat`].
-    pub fn caches(&self, url: &Url, cancel: &AtomicBool) -> Result<Vec<String>, Error> {
-        self.block(cancel, async {
+    pub fn caches(&self, url: &Url, watch: Watch<'_>) -> Result<Vec<String>, Error> {
+        self.block(watch, async {
             let mut places = self.0.router.route(url, Verb::Read).await?.places;
             let origins = self.0.router.route(url, Verb::ReadOrigin).await;
             let origins = origins.map(|route| route.places).unwrap_or_default();
@@ -191,8 +191,8 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::stat`], except for an object that is not there.
-    pub fn copy_of(&self, url: &Url, cancel: &AtomicBool) -> Result<Copy, Error> {
-        self.block(cancel, async {
+    pub fn copy_of(&self, url: &Url, watch: Watch<'_>) -> Result<Copy, Error> {
+        self.block(watch, async {
             let route = self.0.router.route(url, Verb::Read).await?;
             let Some(place) = route.places.first() else { return Ok(Copy::Unknown) };
             let token = self.0.credentials.read_token(url, route.namespace.as_ref()).await?;

@@ -5,10 +5,10 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gular_files::Watch;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName};
 use tokio::sync::mpsc;
@@ -99,9 +99,9 @@ impl Client {
         &self,
         exchange: &Exchange<'_>,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Answered, ExchangeFault> {
-        let done = self.block(cancel, async { Ok(self.exchanged(exchange, sink).await) });
+        let done = self.block(watch, async { Ok(self.exchanged(exchange, sink).await) });
         done.unwrap_or(Err(ExchangeFault::Cancelled))
     }
 
@@ -158,10 +158,10 @@ impl Trials {
     pub fn again(
         &mut self,
         asked: Option<Duration>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<bool, ExchangeFault> {
         let Some(wait) = self.retry.again(asked) else { return Ok(false) };
-        let waited = self.client.block(cancel, async {
+        let waited = self.client.block(watch, async {
             sleep(wait).await;
             Ok(())
         });

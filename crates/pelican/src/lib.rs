@@ -1,7 +1,7 @@
 //! The Pelican/OSDF client: URLs, tokens, reading and writing of objects.
 //!
 //! Knows nothing of samples or bundles: objects are names and bytes. tokio and
-//! hyper stay inside; every public function blocks and takes a cancel flag.
+//! hyper stay inside; every public function blocks and takes a [`Watch`], of which most use only its cancelling.
 //!
 //! ```text
 //! Client ─ stream, read, stat, list, examine ─▶ Reader ┐
@@ -50,7 +50,7 @@ pub use compare_remote::{Same, Told};
 pub use error::{Attempt, Attempts, Cause, Error, Reach};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
-pub use gular_files::Env;
+pub use gular_files::{Env, Watch};
 pub use listing::{CollectionListing, CollectionMember, Stat};
 pub use options::{ClientOptions, Tell};
 pub use plain::{NotChecked, PlainRead, PlainSink};

@@ -3,12 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::reader::checked_blocks::{Stop, Take};
 use crate::reader::wrong_bytes::WrongBytes;
 use crate::url::is_segment;
 use crate::{Attempts, CollectionListing, CollectionMember, Error, Stat, Url};
+use gular_files::Watch;
 
 /// Bytes read or written at a time.
 const PIECE: usize = 1 << 20;
@@ -60,7 +60,7 @@ pub(crate) fn list(url: &Url) -> Result<CollectionListing, Error> {
     Ok(listing)
 }
 
-pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
+pub(crate) fn read(url: &Url, take: &mut dyn Take, watch: Watch<'_>) -> Result<(), Error> {
     let mut file = File::open(path(url)).map_err(|e| failed("open", url, e))?;
     let metadata = file.metadata().map_err(|e| failed("look at", url, e))?;
     let wrong = |wrong: WrongBytes| {
@@ -86,7 +86,7 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
         .map_err(|e| failed("read", url, e))?;
     let mut piece = vec![0; PIECE];
     loop {
-        if cancel.load(Ordering::Relaxed) {
+        if watch.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let n = file.read(&mut piece).map_err(|e| failed("read", url, e))?;
@@ -142,7 +142,7 @@ pub(crate) fn write(
     url: &Url,
     from: &Path,
     progress: &dyn Fn(u64),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<(), Error> {
     let to = path(url);
     let folder = to.parent().unwrap_or(Path::new("/"));
@@ -151,7 +151,7 @@ pub(crate) fn write(
     let mut temp = gular_files::temp_in(folder)?;
     let mut piece = vec![0; PIECE];
     loop {
-        if cancel.load(Ordering::Relaxed) {
+        if watch.is_cancelled() {
             return Err(Error::Cancelled);
         }
         let n = here.read(&mut piece).map_err(|e| Error::io("read", from, e))?;

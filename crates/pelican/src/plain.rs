@@ -9,8 +9,8 @@
 //! ```
 
 use std::io;
-use std::sync::atomic::AtomicBool;
 
+use gular_files::Watch;
 use hyper::Method;
 use tokio::time::sleep;
 
@@ -103,14 +103,14 @@ impl Client {
         len: Option<u64>,
         check: bool,
         sink: &mut dyn PlainSink,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<PlainRead, Error> {
         let mut take = Plain::new(url, sink, from, len, check);
         if url.scheme() == Scheme::File {
-            local::read(url, &mut take, cancel)?;
+            local::read(url, &mut take, watch)?;
             return Ok(take.done(Ok("the file itself".to_owned())));
         }
-        self.block(cancel, async {
+        self.block(watch, async {
             self.0.reader.transfer(url, &mut take).await?;
             if !check || from > 0 {
                 return Ok(take.done(Err(NotChecked::NotRequested)));

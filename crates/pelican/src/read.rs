@@ -1,9 +1,8 @@
 //! The verbs that read: each tries the names that an object may have.
 
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 
-use gular_files::MAX_RENAMES;
+use gular_files::{MAX_RENAMES, Watch};
 
 use crate::client::Client;
 use crate::reader::checked_blocks::{Accept, Blocks, Object, Part, Sink, Take, Whole};
@@ -27,10 +26,10 @@ impl Client {
         object: &Object<'_>,
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
         let mut take = Blocks::new(*object, sink, blocks);
-        self.read_into(object.url, &mut take, cancel)
+        self.read_into(object.url, &mut take, watch)
     }
 
     /// Reads a whole object of at most `limit` bytes into memory, from the first
@@ -43,9 +42,9 @@ impl Client {
         url: &Url,
         limit: u64,
         accepts: &Accept<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
-        self.read_whole(url, Whole::new(url, limit, accepts, false), cancel)
+        self.read_whole(url, Whole::new(url, limit, accepts, false), watch)
     }
 
     /// Reads a whole object like [`Client::read`], where `accepts` compares with a digest that the
@@ -59,9 +58,9 @@ impl Client {
         url: &Url,
         limit: u64,
         accepts: &Accept<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
-        self.read_whole(url, Whole::new(url, limit, accepts, true), cancel)
+        self.read_whole(url, Whole::new(url, limit, accepts, true), watch)
     }
 
     /// Reads the bytes `range` of an object of `len_bytes` into memory, from the first server and
@@ -76,7 +75,7 @@ impl Client {
         len_bytes: u64,
         range: Range<u64>,
         accepts: &Accept<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
         if range.end > len_bytes {
             let (url, found) = (url.to_string(), range.end);
@@ -84,7 +83,7 @@ impl Client {
         }
         let mut take = Part::new(len_bytes, range.clone(), accepts);
         if !range.is_empty() {
-            self.read_into(url, &mut take, cancel)?;
+            self.read_into(url, &mut take, watch)?;
         }
         Ok(take.into_bytes())
     }
@@ -93,18 +92,18 @@ impl Client {
         &self,
         url: &Url,
         mut take: Whole<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Vec<u8>, Error> {
-        self.read_into(url, &mut take, cancel)?;
+        self.read_into(url, &mut take, watch)?;
         Ok(take.into_bytes())
     }
 
-    fn read_into(&self, url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
-        self.block(cancel, async {
+    fn read_into(&self, url: &Url, take: &mut dyn Take, watch: Watch<'_>) -> Result<(), Error> {
+        self.block(watch, async {
             let (mut first, verified) = (None, take.is_verified());
             for (renamed, url) in (0..).zip(url.names()) {
                 let read = match url.scheme() {
-                    Scheme::File => local::read(&url, take, cancel),
+                    Scheme::File => local::read(&url, take, watch),
                     _ => self.0.reader.transfer(&url, take).await,
                 };
                 match read {

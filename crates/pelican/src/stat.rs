@@ -1,8 +1,8 @@
 //! Asks what exists: one object or collection, or all members of a collection.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gular_files::Watch;
 use hyper::Method;
 use hyper::header::CONTENT_LENGTH;
 use tokio::time::sleep;
@@ -31,11 +31,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Failed`], [`Error::Cancelled`].
-    pub fn stat(&self, url: &Url, cancel: &AtomicBool) -> Result<Stat, Error> {
+    pub fn stat(&self, url: &Url, watch: Watch<'_>) -> Result<Stat, Error> {
         if url.scheme() == Scheme::File {
             return local::stat(url);
         }
-        self.block(cancel, async {
+        self.block(watch, async {
             let unlisted = match self.0.reader.find(url, Verb::Stat).await {
                 Ok(Multistatus { itself: Some(entry), .. }) => {
                     let (len_bytes, collection) = (entry.len_bytes, Some(entry.collection));
@@ -58,11 +58,11 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::stat`].
-    pub fn head(&self, url: &Url, cancel: &AtomicBool) -> Result<Stat, Error> {
+    pub fn head(&self, url: &Url, watch: Watch<'_>) -> Result<Stat, Error> {
         if url.scheme() == Scheme::File {
             return local::stat(url);
         }
-        self.block(cancel, self.0.reader.head(url))
+        self.block(watch, self.0.reader.head(url))
     }
 
     /// Reads a whole object of at most `limit` bytes from the first server that answers, and asks no
@@ -70,16 +70,11 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::head`]; the caller checks the bytes.
-    pub fn read_nearest(
-        &self,
-        url: &Url,
-        limit: u64,
-        cancel: &AtomicBool,
-    ) -> Result<Vec<u8>, Error> {
+    pub fn read_nearest(&self, url: &Url, limit: u64, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
         if url.scheme() == Scheme::File {
-            return self.read(url, limit, &|_| Ok(()), cancel);
+            return self.read(url, limit, &|_| Ok(()), watch);
         }
-        self.block(cancel, async {
+        self.block(watch, async {
             let route = self.0.router.route_to_read(url, true).await?;
             let asked =
                 |place: &Place| Request::new(Method::GET, &place.server, place.target.as_str());
@@ -99,11 +94,11 @@ impl Client {
     ///
     /// # Errors
     /// As for [`Client::stat`]; [`Error::Unsupported`] where nothing can be listed.
-    pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<CollectionListing, Error> {
+    pub fn list(&self, url: &Url, watch: Watch<'_>) -> Result<CollectionListing, Error> {
         let mut listing = if url.scheme() == Scheme::File {
             local::list(url)?
         } else {
-            self.block(cancel, async {
+            self.block(watch, async {
                 let found = self.0.reader.find(url, Verb::List).await?;
                 let entries = match found.itself {
                     Some(itself) if !itself.collection => vec![itself],

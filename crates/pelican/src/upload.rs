@@ -1,10 +1,9 @@
 //! The verbs that write.
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gular_files::MAX_RENAMES;
+use gular_files::{MAX_RENAMES, Watch};
 
 use crate::client::Client;
 use crate::local::{self, Likeness};
@@ -17,9 +16,8 @@ impl Client {
     /// Uploads a file unless it exists already, and compares the origin's object with it: length,
     /// and digest; if the origin has no digests, by reading back.
     ///
-    /// `progress` is called with the number of bytes as they are read; after a failed attempt they
-    /// are read again, and it is called with a negative number. With `dry_run` nothing is written,
-    /// and the result is what would be.
+    /// The progress is that of this file; after a failed attempt it goes back, since the bytes are
+    /// read again. With `dry_run` nothing is written, and the result is what would be.
     ///
     /// # Errors
     /// [`Error::Denied`] (the token needs `storage.create`; without `storage.read` the result is
@@ -29,17 +27,21 @@ impl Client {
         &self,
         upload: &Upload<'_>,
         dry_run: bool,
-        progress: &dyn Fn(i64),
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<Uploaded, Error> {
         let local = Local::open(upload.from)?;
+        let done = Cell::new(0_u64);
+        let progress = &|n: i64| {
+            done.set(done.get().saturating_add_signed(n));
+            (watch.progress)(done.get(), local.len);
+        };
         let mut found = String::new();
         for (renamed, url) in upload.to.names().enumerate() {
             let done = |identical, compared| {
                 Ok(Uploaded { url: url.clone(), len_bytes: local.len, identical, compared })
             };
             let result = if url.scheme() == Scheme::File {
-                local_upload(&local, &url, dry_run, progress, cancel)
+                local_upload(&local, &url, dry_run, progress, watch)
             } else {
                 let job = Job {
                     url: &url,
@@ -49,11 +51,11 @@ impl Client {
                     listed: if renamed == 0 { upload.listed } else { Listed::Unknown },
                     dry_run,
                     progress,
-                    cancel,
+                    watch,
                     began: Cell::new(false),
                     was_405: Cell::new(false),
                 };
-                self.block(cancel, self.0.writer.upload_to(&job))
+                self.block(watch, self.0.writer.upload_to(&job))
             };
             match result? {
                 Placed::Written(compared) => return done(false, compared),
@@ -87,11 +89,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Cancelled`].
-    pub fn namespace(&self, to: &Url, cancel: &AtomicBool) -> Result<Option<String>, Error> {
+    pub fn namespace(&self, to: &Url, watch: Watch<'_>) -> Result<Option<String>, Error> {
         if to.scheme() != Scheme::Pelican {
             return Ok(None);
         }
-        self.block(cancel, async {
+        self.block(watch, async {
             // Without a route the upload fails later, and says why.
             let route = self.0.router.route(to, Verb::Write).await.ok();
             Ok(route.and_then(|route| route.namespace).map(|namespace| namespace.prefix))
@@ -103,11 +105,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Cancelled`]; [`Error::Token`].
-    pub fn foresee_end(&self, to: &Url, bytes: u64, cancel: &AtomicBool) -> Result<(), Error> {
+    pub fn foresee_end(&self, to: &Url, bytes: u64, watch: Watch<'_>) -> Result<(), Error> {
         if to.scheme() == Scheme::File {
             return Ok(());
         }
-        self.block(cancel, async {
+        self.block(watch, async {
             // Without a route the upload fails later, and says why.
             let Ok(route) = self.0.router.route(to, Verb::Write).await else { return Ok(()) };
             let Some((from, left)) = self.0.credentials.time_left(to, route.namespace.as_ref())?
@@ -135,7 +137,7 @@ fn local_upload(
     url: &Url,
     dry_run: bool,
     progress: &dyn Fn(i64),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Placed, Error> {
     let judge = |written| -> Result<Option<Placed>, Error> {
         Ok(match local::compare(url, local.path)? {
@@ -153,6 +155,6 @@ fn local_upload(
         return Ok(Placed::Written(Compared::Nothing));
     }
     let advance = |n: u64| progress(i64::try_from(n).unwrap_or(i64::MAX));
-    local::write(url, local.path, &advance, cancel)?;
+    local::write(url, local.path, &advance, watch)?;
     judge(true)?.ok_or_else(|| local.changed("the uploaded copy disappeared"))
 }

@@ -162,7 +162,8 @@ pub(super) fn fetch_each(
                 advance(n - again);
             };
             let (data, trust, advance) = (data.as_path(), options.trust, &advance);
-            match (Job { source, data, trust, advance, cancel: stop }).shard(shard) {
+            let watch = watch.until(stop);
+            match (Job { source, data, trust, advance, watch }).shard(shard) {
                 Ok(()) => {
                     kept.fetch_add(kept_here.into_inner(), Ordering::Relaxed);
                 }
@@ -213,7 +214,7 @@ pub(super) struct Job<'a> {
     pub(super) data: &'a Path,
     pub(super) trust: Trust,
     pub(super) advance: &'a (dyn Fn(u64, bool) + Sync),
-    pub(super) cancel: &'a AtomicBool,
+    pub(super) watch: Watch<'a>,
 }
 
 impl Job<'_> {
@@ -243,7 +244,7 @@ impl Job<'_> {
         let mut partial = Partial::open(&to)?;
         let step = |n: u64| {
             (self.advance)(n, true);
-            !self.cancel.load(Ordering::Relaxed)
+            !self.watch.is_cancelled()
         };
         let mut next = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
         let (n_blocks, mut buffer) = (tree.n_blocks() as u64, Vec::new());
@@ -270,7 +271,7 @@ impl Job<'_> {
                 (self.advance)(bytes.len() as u64, false);
                 Ok(())
             };
-            self.source.stream(&shard.file, &accepts, next..end, &mut sink, self.cancel)?;
+            self.source.stream(&shard.file, &accepts, next..end, &mut sink, self.watch)?;
             next = end;
         }
         partial.finish()
@@ -281,7 +282,7 @@ impl Job<'_> {
         let Some(here) = here else { return Ok(Vec::new()) };
         let mut buffer = Vec::new();
         let right = |block: u64| {
-            if self.cancel.load(Ordering::Relaxed) {
+            if self.watch.is_cancelled() {
                 return Err(Error::cancelled());
             }
             if tree.range(block).end > here.len_bytes() {
@@ -321,7 +322,7 @@ impl Job<'_> {
     fn listing(&self, file: &FileEntry) -> Result<(Vec<u8>, bool), Error> {
         match read_if_sound(&self.data.join(file.name.as_str()), file) {
             Some(bytes) => Ok((bytes, true)),
-            None => Ok((self.source.read(file, self.cancel)?, false)),
+            None => Ok((self.source.read(file, self.watch)?, false)),
         }
     }
 }

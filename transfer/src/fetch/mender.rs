@@ -16,7 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ use gular_files::write_file;
 use gular_pelican::{Client, ClientOptions, WrongBytes};
 
 use super::streamed::TellWaiting;
-use crate::{BundleUrl, Error, RemoteBundle};
+use crate::{BundleUrl, Error, RemoteBundle, Watch};
 
 /// How often a file is opened that another process makes read-only meanwhile.
 const MOST_TRIES: u32 = 100;
@@ -102,12 +102,12 @@ impl Mender {
     }
 
     /// Waits until no other thread repairs the bundle; the caller does so alone.
-    fn turn(&self, cancel: &AtomicBool) -> Result<MutexGuard<'_, Failures>, Error> {
+    fn turn(&self, watch: Watch<'_>) -> Result<MutexGuard<'_, Failures>, Error> {
         loop {
             match self.turn.try_lock() {
                 Ok(turn) => return Ok(turn),
                 Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
-                Err(TryLockError::WouldBlock) if cancel.load(Ordering::Relaxed) => {
+                Err(TryLockError::WouldBlock) if watch.is_cancelled() => {
                     return Err(Error::cancelled());
                 }
                 Err(TryLockError::WouldBlock) => sleep(PATIENCE),
@@ -115,7 +115,7 @@ impl Mender {
         }
     }
 
-    fn source(&self, cancel: &AtomicBool) -> Result<&Source, Error> {
+    fn source(&self, watch: Watch<'_>) -> Result<&Source, Error> {
         if let Some(source) = self.source.get() {
             return Ok(source);
         }
@@ -127,7 +127,7 @@ impl Mender {
         let remote = match copy {
             Some(remote) => remote,
             // The manifest was right when the bundle was opened.
-            None => RemoteBundle::open(&client, &self.url, cancel)?,
+            None => RemoteBundle::open(&client, &self.url, watch)?,
         };
         let data = data_folder(&self.dir, remote.manifest());
         Ok(self.source.get_or_init(|| Source { client, remote, data }))
@@ -137,7 +137,7 @@ impl Mender {
     fn repair(
         &self,
         shard: ShardIdx,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
         work: impl FnOnce(&Source, &ShardEntry) -> Result<u64, Error>,
     ) -> Result<u64, NotBrought> {
         let failure = |error: &Error| NotBrought {
@@ -156,7 +156,7 @@ impl Mender {
             ),
             ..failed
         };
-        let mut failures = self.turn(cancel).map_err(|error| refused(failure(&error), ""))?;
+        let mut failures = self.turn(watch).map_err(|error| refused(failure(&error), ""))?;
         failures.retain(|_, (at, _)| at.elapsed() < PAUSE);
         if let Some((_, failed)) = failures.get(&shard) {
             return Err(refused(failed.clone(), ""));
@@ -165,13 +165,13 @@ impl Mender {
             let when = "less than a minute ago servers failed for another shard: ";
             return Err(refused(failed.clone(), when));
         }
-        let repaired = self.source(cancel).and_then(|source| {
+        let repaired = self.source(watch).and_then(|source| {
             let entry = source.remote.manifest().shards.get(shard.0);
             entry.map_or(Ok(0), |entry| work(source, entry))
         });
         repaired.map_err(|error| {
             let failed = failure(&error);
-            if !cancel.load(Ordering::Relaxed) {
+            if !watch.is_cancelled() {
                 failures.insert(shard, (Instant::now(), failed.clone()));
             }
             refused(failed, "")
@@ -184,7 +184,7 @@ impl Mender {
         entry: &ShardEntry,
         tree: &BlockTree,
         range: &Range<u64>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<u64, Error> {
         let Source { client, remote, data } = source;
         let path = stored_file(data, &entry.file);
@@ -213,7 +213,7 @@ impl Mender {
                 true => Ok(()),
                 false => Err(WrongBytes::Differ { range: range.clone() }),
             };
-            let bytes = remote.read_range(client, &entry.file, range.clone(), &accepts, cancel);
+            let bytes = remote.read_range(client, &entry.file, range.clone(), &accepts, watch);
             self.tell.say(None);
             replace(&path, range.start, &bytes?).map_err(io("repair"))?;
         }
@@ -224,7 +224,7 @@ impl Mender {
         &self,
         source: &Source,
         entry: &ShardEntry,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<u64, Error> {
         let Source { client, remote, data } = source;
         let mut n = 0;
@@ -244,7 +244,7 @@ impl Mender {
             }
             let name = &file.name;
             self.tell.say(Some(&format!("`{name}`, which is damaged, to be fetched again")));
-            let bytes = remote.read(client, file, cancel);
+            let bytes = remote.read(client, file, watch);
             self.tell.say(None);
             let mode = fs::metadata(&path).map_or(0o444, |found| found.permissions().mode());
             write_file(&path, &bytes?)?;
@@ -264,13 +264,15 @@ impl Mend for Mender {
         range: Range<u64>,
         cancel: &AtomicBool,
     ) -> Result<u64, NotBrought> {
-        self.repair(shard, cancel, |source, entry| {
-            self.blocks(source, entry, &index.blocks(), &range, cancel)
+        let watch = Watch::silent(cancel);
+        self.repair(shard, watch, |source, entry| {
+            self.blocks(source, entry, &index.blocks(), &range, watch)
         })
     }
 
     fn mend_listings(&self, shard: ShardIdx, cancel: &AtomicBool) -> Result<u64, NotBrought> {
-        self.repair(shard, cancel, |source, entry| self.listings(source, entry, cancel))
+        let watch = Watch::silent(cancel);
+        self.repair(shard, watch, |source, entry| self.listings(source, entry, watch))
     }
 }
 

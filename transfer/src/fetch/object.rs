@@ -180,7 +180,7 @@ impl ObjectJob<'_> {
                 (watch.progress)(position + bytes.len() as u64, len_bytes);
                 Ok(())
             };
-            self.client.stream(&object, from..u64::MAX, &mut sink, watch.cancel)?;
+            self.client.stream(&object, from..u64::MAX, &mut sink, watch)?;
         }
         partial.finish()?;
         let (digest, fetched) = (tree.digest(), len_bytes - kept);
@@ -224,7 +224,7 @@ impl ObjectJob<'_> {
     pub(crate) fn resumed(&self, url: &Url) -> Result<Option<Done>, Error> {
         let read = self.read(url, true, false)?;
         let temp = Partial::temp_of(self.to);
-        let Same::Checksum(how) = self.client.compare(url, &temp, self.watch.cancel)? else {
+        let Same::Checksum(how) = self.client.compare(url, &temp, self.watch)? else {
             return Ok(None);
         };
         read.partial.finish()?;
@@ -266,8 +266,8 @@ impl ObjectJob<'_> {
         let mut sink = Sink { partial, hasher, watch, len };
         let (mut fetched, mut checked) = (0, Err(NotChecked::NothingRead));
         if there < len || len == 0 {
-            let cancel = self.watch.cancel;
-            let read = self.client.read_plain(url, there, Some(len), check, &mut sink, cancel)?;
+            let watch = self.watch;
+            let read = self.client.read_plain(url, there, Some(len), check, &mut sink, watch)?;
             fetched = if read.restarted { len } else { len - there };
             checked = read.checked;
         }

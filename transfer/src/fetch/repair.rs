@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -107,7 +106,7 @@ pub fn repair(
     let own = own.filter(|own| wanted.is_none_or(|wanted| wanted == own.digest()));
     let bytes = match (own, wanted) {
         (Some(own), Some(_)) => own.bytes().to_vec(),
-        (own, _) => manifest_of(client, own.as_ref(), from, wanted, watch.cancel)?,
+        (own, _) => manifest_of(client, own.as_ref(), from, wanted, watch)?,
     };
     // A copy's own manifest may be damaged or missing.
     let copies = from.iter().map(|url| RemoteBundle::with(url, bytes.clone()));
@@ -151,13 +150,13 @@ fn manifest_of(
     own: Option<&ManifestFile>,
     from: &[BundleUrl],
     wanted: Option<Digest>,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<Vec<u8>, Error> {
     let mut found = own.map(|own| ("the folder".to_owned(), own.digest(), own.bytes().to_vec()));
     let mut first = None;
     for url in from {
         let of_copy = BundleUrl { digest: wanted, ..url.clone() };
-        match (RemoteBundle::open(client, &of_copy, cancel), &found) {
+        match (RemoteBundle::open(client, &of_copy, watch), &found) {
             (Ok(copy), None) => {
                 let bytes = copy.manifest_bytes().to_vec();
                 found = Some((url.url.to_string(), copy.digest(), bytes));
@@ -228,10 +227,10 @@ impl Copies<'_> {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<bool, Error> {
         let block_bytes = BLOCK_BYTES as u64;
-        let (url, len_bytes) = remote.found(self.client, file, cancel)?;
+        let (url, len_bytes) = remote.found(self.client, file, watch)?;
         let start = blocks.start.saturating_mul(block_bytes);
         let Some(len_bytes) = len_bytes.filter(|len| *len != file.bytes && *len > start) else {
             return Ok(false);
@@ -253,7 +252,7 @@ impl Copies<'_> {
             sink(position, bytes.get(..cut).unwrap_or_default())
         };
         let object = Object { url: &url, len_bytes, accepts: &accepts };
-        self.client.stream(&object, wanted.clone(), &mut sink, cancel)?;
+        self.client.stream(&object, wanted.clone(), &mut sink, watch)?;
         Ok(next == wanted.end)
     }
 }
@@ -267,10 +266,10 @@ impl BundleFiles for Copies<'_> {
         self.first.file()
     }
 
-    fn read(&self, file: &FileEntry, cancel: &AtomicBool) -> Result<Vec<u8>, Error> {
+    fn read(&self, file: &FileEntry, watch: Watch<'_>) -> Result<Vec<u8>, Error> {
         let mut faults = Vec::new();
         for (number, remote) in self.copies.iter().enumerate() {
-            match (OfFederation { client: self.client, remote }).read(file, cancel) {
+            match (OfFederation { client: self.client, remote }).read(file, watch) {
                 Ok(bytes) => {
                     self.note(number, |copy| copy.indexes += 1);
                     return Ok(bytes);
@@ -288,7 +287,7 @@ impl BundleFiles for Copies<'_> {
         accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
         blocks: Range<u64>,
         sink: &mut Sink<'_>,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
         let (next, stopped) = (Cell::new(blocks.start), Cell::new(false));
         let mut counted = |position: u64, bytes: &[u8]| -> io::Result<()> {
@@ -301,10 +300,10 @@ impl BundleFiles for Copies<'_> {
             for (number, remote) in self.copies.iter().enumerate() {
                 let from = next.get();
                 let source = OfFederation { client: self.client, remote };
-                let mut read = source.stream(file, accepts, from..blocks.end, &mut counted, cancel);
+                let mut read = source.stream(file, accepts, from..blocks.end, &mut counted, watch);
                 if let Err(Error::Pelican(Pelican::Corrupt { .. })) = &read {
                     let rest = next.get()..blocks.end;
-                    match self.stream_other_len(remote, file, accepts, rest, &mut counted, cancel) {
+                    match self.stream_other_len(remote, file, accepts, rest, &mut counted, watch) {
                         Ok(true) => read = Ok(()),
                         Err(error) if is_final(&error) => read = Err(error),
                         // The first error says what is wrong with the copy.

@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -270,8 +269,8 @@ fn read_index(
     entry: &ShardEntry,
     watch: Watch<'_>,
 ) -> Result<Index, Error> {
-    let bytes = remote.read(client, &entry.index, watch.cancel)?;
-    let view = entry.view.as_ref().map(|view| remote.read(client, view, watch.cancel));
+    let bytes = remote.read(client, &entry.index, watch)?;
+    let view = entry.view.as_ref().map(|view| remote.read(client, view, watch));
     let (view, name) = (view.transpose()?, entry.index.name.as_str());
     Ok(Index::accept(name, bytes, view.as_deref(), remote.manifest(), entry)?)
 }
@@ -386,7 +385,7 @@ impl Of<'_> {
             Ok(())
         };
         let Self { client, remote, jobs, watch, .. } = *self;
-        let report = read(client, remote, &wanted, jobs, &give, watch.cancel)?;
+        let report = read(client, remote, &wanted, jobs, &give, watch)?;
         Ok((values.into_inner().unwrap_or_else(PoisonError::into_inner), report))
     }
 }
@@ -398,7 +397,7 @@ type Read = fn(
     &Sparse<'_>,
     usize,
     &GiveValue<'_>,
-    &AtomicBool,
+    Watch<'_>,
 ) -> Result<SparseReport, Error>;
 
 /// A callback that gets samples, their values, and how much was requested.

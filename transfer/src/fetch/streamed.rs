@@ -187,12 +187,12 @@ impl Streamed {
         shard: ShardIdx,
         entry: &ShardEntry,
         next_use: &dyn Fn(ShardIdx) -> u64,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<(), Error> {
         let name = entry.file.name.as_str();
         let to = self.data.join(name);
         let has = || has_len(&to, &entry.file);
-        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let go_on = &mut |_| !watch.is_cancelled();
         let mut no_room_since = None;
         loop {
             if has() {
@@ -212,7 +212,7 @@ impl Streamed {
             if has() {
                 return Ok(());
             }
-            if self.make_room(entry, next_use, cancel)? {
+            if self.make_room(entry, next_use, watch)? {
                 let done = AtomicU64::new(0);
                 let of = entry.bytes();
                 let advance = |n: u64, _| {
@@ -222,7 +222,7 @@ impl Streamed {
                 let Self { client, remote, data, .. } = self;
                 let (trust, advance) = (Trust::Names, &advance);
                 let source = &OfFederation { client, remote };
-                return Job { source, data, trust, advance, cancel }.shard(entry);
+                return Job { source, data, trust, advance, watch }.shard(entry);
             }
             drop((alone, folder));
             // Readers of this process may hold shards that they do not need yet.
@@ -251,9 +251,9 @@ impl Streamed {
         &self,
         entry: &ShardEntry,
         next_use: &dyn Fn(ShardIdx) -> u64,
-        cancel: &AtomicBool,
+        watch: Watch<'_>,
     ) -> Result<bool, Error> {
-        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let go_on = &mut |_| !watch.is_cancelled();
         let path = self.data.join(format!("{TEMP_PREFIX}room.lock"));
         let lock =
             Lock::wait_at(&path, LockMode::Exclusive, go_on)?.ok_or_else(Error::cancelled)?;
@@ -318,13 +318,14 @@ impl ShardSource for Streamed {
     ) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
         let entry = self.entry(shard)?;
         let to = self.data.join(entry.file.name.as_str());
-        let held = make_folder_of(&to).and_then(|()| Hold::take(beside(&to, "hold"), cancel));
+        let held = make_folder_of(&to)
+            .and_then(|()| Hold::take(beside(&to, "hold"), Watch::silent(cancel)));
         Ok(Box::new(held.map_err(|error| self.refused(entry, &error))?))
     }
 
     fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>> {
         fs::create_dir_all(&self.data).ok()?;
-        Some(Box::new(Hold::take(split_lock(&self.data, split), cancel).ok()?))
+        Some(Box::new(Hold::take(split_lock(&self.data, split), Watch::silent(cancel)).ok()?))
     }
 
     fn bring(
@@ -334,7 +335,7 @@ impl ShardSource for Streamed {
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought> {
         let entry = self.entry(shard)?;
-        let brought = self.try_bring(shard, entry, next_use, cancel);
+        let brought = self.try_bring(shard, entry, next_use, Watch::silent(cancel));
         brought.map_err(|error| self.refused(entry, &error))
     }
 
@@ -356,7 +357,14 @@ impl ShardSource for Streamed {
             take(row, bytes);
             Ok(())
         };
-        let read = read_samples(&self.client, &self.remote, &wanted, SMALL_JOBS, &give, cancel);
+        let read = read_samples(
+            &self.client,
+            &self.remote,
+            &wanted,
+            SMALL_JOBS,
+            &give,
+            Watch::silent(cancel),
+        );
         read.map(drop).map_err(|error| self.refused(entry, &error))
     }
 
@@ -390,11 +398,12 @@ fn bring_indexes(
     let advance = |n: u64, _| {
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed).saturating_add(n), total);
     };
-    parallel(shards, SMALL_JOBS, watch.cancel, |shard, cancel| {
+    parallel(shards, SMALL_JOBS, watch.cancel, |shard, stop| {
         make_folder_of(&data.join(shard.index.name.as_str()))?;
         let (trust, advance) = (Trust::Names, &advance);
         let source = &OfFederation { client, remote };
-        Job { source, data, trust, advance, cancel }.index(shard).map(drop)
+        let watch = watch.until(stop);
+        Job { source, data, trust, advance, watch }.index(shard).map(drop)
     })?;
     Ok(check(watch)?)
 }
@@ -407,9 +416,9 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn take(path: PathBuf, cancel: &AtomicBool) -> Result<Self, Error> {
+    fn take(path: PathBuf, watch: Watch<'_>) -> Result<Self, Error> {
         // The exclusive lock is only held for the moment of a removal.
-        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let go_on = &mut |_| !watch.is_cancelled();
         let lock = Lock::wait_at(&path, LockMode::Shared, go_on)?.ok_or_else(Error::cancelled)?;
         Ok(Self { lock: Some(lock), path })
     }
@@ -428,7 +437,7 @@ impl Drop for Hold {
 /// Keeps all shards in a cache's folder `dir`, for a bundle that is read as a whole. `None` if no
 /// lock can be taken, for example on a read-only file system, where nobody removes shards.
 pub(crate) fn keep_whole(dir: &Path) -> Option<Hold> {
-    Hold::take(whole_lock(&dir.join(DATA_DIR)), &AtomicBool::new(false)).ok()
+    Hold::take(whole_lock(&dir.join(DATA_DIR)), Watch::never()).ok()
 }
 
 fn whole_lock(data: &Path) -> PathBuf {
@@ -553,7 +562,8 @@ mod tests {
             Split::ALL.map(|split| held.has(split))
         };
         let cancel = AtomicBool::new(false);
-        let take = || Hold::take(split_lock(dir.path(), Split::Val), &cancel).unwrap();
+        let take =
+            || Hold::take(split_lock(dir.path(), Split::Val), Watch::silent(&cancel)).unwrap();
         assert_eq!(held(), [false; 3]);
         let readers = [take(), take()];
         assert_eq!(held(), [false, true, false]);
@@ -565,7 +575,8 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
         let removing = HeldSplits::look(dir.path()).unwrap();
         cancel.store(true, Ordering::Relaxed);
-        let error = Hold::take(split_lock(dir.path(), Split::Val), &cancel).unwrap_err();
+        let error =
+            Hold::take(split_lock(dir.path(), Split::Val), Watch::silent(&cancel)).unwrap_err();
         assert!(error.is_cancelled(), "{error}");
         drop(removing);
     }

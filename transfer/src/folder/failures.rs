@@ -62,7 +62,7 @@ pub(super) fn each<T: Sync>(
     jobs: usize,
     watch: Watch<'_>,
     name: impl Fn(&T) -> String + Sync,
-    work: impl Fn(&T, &AtomicBool) -> Result<(), Error> + Sync,
+    work: impl Fn(&T, Watch<'_>) -> Result<(), Error> + Sync,
 ) -> Result<Failures, Error> {
     let failed = Mutex::new(Vec::new());
     let (in_a_row, not_tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -72,7 +72,7 @@ pub(super) fn each<T: Sync>(
             not_tried.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        match work(item, stop) {
+        match work(item, watch.until(stop)) {
             Ok(()) => {
                 has_succeeded.store(true, Ordering::Relaxed);
                 in_a_row.store(0, Ordering::Relaxed);
@@ -141,7 +141,7 @@ mod tests {
     fn run(fails: impl Fn(usize) -> Option<Error> + Sync) -> (usize, usize) {
         let items: Vec<usize> = (0..100).collect();
         let (cancel, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let work = |item: &usize, _: &AtomicBool| match fails(*item) {
+        let work = |item: &usize, _: Watch<'_>| match fails(*item) {
             Some(error) => Err(error),
             None => {
                 done.fetch_add(1, Ordering::Relaxed);
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_stop_is_not_a_failure() {
         let cancel = AtomicBool::new(false);
-        let work = |_: &(), _: &AtomicBool| {
+        let work = |_: &(), _: Watch<'_>| {
             cancel.store(true, Ordering::Relaxed);
             Err(Error::cancelled())
         };

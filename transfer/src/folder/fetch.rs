@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -59,11 +58,11 @@ pub fn fetch_folder(
     check_space(dir, needed)?;
     let report = Mutex::new(FolderFetch::new(url, dir, options.dry_run));
     let moved = Moved::new(watch.progress, total);
-    let folder = Folder { client, url, dir, dry_run: options.dry_run, watch, moved: &moved };
+    let folder = Folder { client, url, dir, dry_run: options.dry_run, moved: &moved };
     let name = |(name, _): &(String, Option<u64>)| name.clone();
     let Failures { failed: refused, not_tried } =
-        each(&objects, options.jobs, watch, name, |(name, len), stop| {
-            let got = folder.get(name, *len, stop)?;
+        each(&objects, options.jobs, watch, name, |(name, len), watch| {
+            let got = folder.get(name, *len, watch)?;
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             report.add(got.len, got.fetched, got.was_here, got.has_checksum);
             Ok(())
@@ -83,7 +82,6 @@ struct Folder<'a> {
     url: &'a Url,
     dir: &'a Path,
     dry_run: bool,
-    watch: Watch<'a>,
     moved: &'a Moved<'a>,
 }
 
@@ -96,18 +94,18 @@ struct Got {
 }
 
 impl Folder<'_> {
-    fn get(&self, name: &str, len: Option<u64>, cancel: &AtomicBool) -> Result<Got, Error> {
+    fn get(&self, name: &str, len: Option<u64>, watch: Watch<'_>) -> Result<Got, Error> {
         let url = self.url.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })?;
         let len = match len {
             Some(len) => len,
-            None => self.len_of(&url, cancel)?,
+            None => self.len_of(&url, watch)?,
         };
         let to = self.path_of(name)?;
         match fs::symlink_metadata(&to) {
             Ok(found) => {
                 let is_like = found.is_file() && found.len() == len;
                 let same = match (is_like, self.dry_run) {
-                    (true, false) => self.client.compare(&url, &to, cancel)?,
+                    (true, false) => self.client.compare(&url, &to, watch)?,
                     (true, true) => Same::Length,
                     (false, _) => Same::Other(String::new()),
                 };
@@ -125,28 +123,21 @@ impl Folder<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.dry_run => {
                 Ok(Got { len, fetched: len, was_here: false, has_checksum: false })
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => self.fetch(&url, &to, len, cancel),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.fetch(&url, &to, len, watch),
             Err(e) => Err(Error::io("look at", &to, e)),
         }
     }
 
-    fn fetch(&self, url: &Url, to: &Path, len: u64, cancel: &AtomicBool) -> Result<Got, Error> {
+    fn fetch(&self, url: &Url, to: &Path, len: u64, watch: Watch<'_>) -> Result<Got, Error> {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
-        // The callback needs the progress of the whole folder, which decreases when an object
-        // begins again.
-        let last = AtomicU64::new(0);
-        let progress = |done: u64, _: u64| {
-            let before = last.swap(done, Ordering::Relaxed);
-            let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-            self.moved.by(signed(done).saturating_sub(signed(before)));
-        };
-        let watch = Watch { progress: &progress, cancel, ..self.watch };
+        let progress = self.moved.of_one();
+        let watch = Watch { progress: &progress, ..watch };
         let job = ObjectJob { client: self.client, to, len_bytes: len, watch };
         let left = fs::metadata(Partial::temp_of(to)).map_or(0, |left| left.len());
         let can_go_on =
-            left >= BLOCK_BYTES as u64 && self.client.told(url, len, cancel)?.checksum.is_some();
+            left >= BLOCK_BYTES as u64 && self.client.told(url, len, watch)?.checksum.is_some();
         let resumed = if can_go_on { job.resumed(url)? } else { None };
         let done = match resumed {
             Some(done) => done,
@@ -156,8 +147,8 @@ impl Folder<'_> {
         Ok(Got { len, fetched: done.fetched, was_here: false, has_checksum })
     }
 
-    fn len_of(&self, url: &Url, cancel: &AtomicBool) -> Result<u64, Error> {
-        let len = self.client.head(url, cancel)?.len_bytes;
+    fn len_of(&self, url: &Url, watch: Watch<'_>) -> Result<u64, Error> {
+        let len = self.client.head(url, watch)?.len_bytes;
         len.ok_or_else(|| Error::NoLength { url: url.to_string() })
     }
 

@@ -40,7 +40,7 @@ pub(super) fn list(
             let Some(collection) = at(url, folder) else {
                 return Err(Error::ObjectName { name: folder.clone() });
             };
-            let found = match client.list(&collection, stop) {
+            let found = match client.list(&collection, watch.until(stop)) {
                 Ok(found) => found,
                 Err(Pelican::Cancelled) => return Err(Error::cancelled()),
                 Err(error) if folder.is_empty() => return Err(error.into()),

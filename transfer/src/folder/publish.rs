@@ -54,14 +54,14 @@ pub fn publish_folder(
     if !options.dry_run {
         let missing = files.iter().filter(|file| listed(file) == Listed::Absent);
         let missing = missing.fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
-        client.foresee_end(url, missing, watch.cancel)?;
+        client.foresee_end(url, missing, watch)?;
     }
     let moved = Moved::new(watch.progress, total);
     let report = PublishReport::new(BundleUrl { url: url.clone(), digest: None }, options.dry_run);
     let report = Mutex::new(report);
     let name = |file: &File| file.name.clone();
     let Failures { failed: refused, not_tried } =
-        each(&files, options.jobs, watch, name, |file, stop| {
+        each(&files, options.jobs, watch, name, |file, watch| {
             let no_name = || Error::ObjectName { name: file.name.clone() };
             let (from, to) = (dir.join(&file.name), url.join(&file.name).ok_or_else(no_name)?);
             // People and programs read these names, so no object is stored under a replacement
@@ -69,7 +69,9 @@ pub fn publish_folder(
             let (if_taken, listed) = (IfTaken::Refuse, listed(file));
             let compare_by = options.compare_by;
             let upload = Upload { from: &from, to: &to, if_taken, listed, compare_by };
-            let uploaded = client.upload(&upload, options.dry_run, &|n| moved.by(n), stop)?;
+            let progress = moved.of_one();
+            let watch = Watch { progress: &progress, ..watch };
+            let uploaded = client.upload(&upload, options.dry_run, watch)?;
             report.lock().unwrap_or_else(PoisonError::into_inner).add(&to, uploaded);
             Ok(())
         })?;

@@ -60,11 +60,11 @@ pub fn publish(
     let sender = Sender { client, options, watch, moved: Moved::new(watch.progress, total) };
     // If another bundle has this version, say so before anything is sent.
     sender.check_version(&manifest)?;
-    let there = Listing::new(client, published.data(), watch.cancel);
+    let there = Listing::new(client, published.data(), watch);
     let missing = data.iter().filter(|item| there.of(item.to.name()) == Listed::Absent);
     let missing = missing.fold(0, |sum: u64, item| sum.saturating_add(item.bytes));
     if !options.dry_run {
-        client.foresee_end(published.manifest(), missing, watch.cancel)?;
+        client.foresee_end(published.manifest(), missing, watch)?;
     }
     let of_data = sender.send(&data, IfTaken::Rename, Some(&there))?;
     // The manifest is sent last, so that anyone who sees it can fetch everything that it lists.
@@ -77,7 +77,7 @@ pub fn publish(
 
 /// Refuses a URL whose NAME would be above the namespace, where nothing can be stored.
 fn check_room(client: &Client, published: &Published, watch: Watch<'_>) -> Result<(), Error> {
-    let Some(namespace) = client.namespace(published.manifest(), watch.cancel)? else {
+    let Some(namespace) = client.namespace(published.manifest(), watch)? else {
         return Ok(());
     };
     let within = |path: &str| {
@@ -182,7 +182,7 @@ impl Sender<'_> {
         let [Item { from, to, .. }] = manifest;
         let (if_taken, compare_by) = (IfTaken::RenameIfCut, self.options.compare_by);
         let upload = Upload { from, to, if_taken, listed: Listed::Unknown, compare_by };
-        self.client.upload(&upload, true, &|_| (), self.watch.cancel)?;
+        self.client.upload(&upload, true, Watch::silent(self.watch.cancel))?;
         Ok(())
     }
 
@@ -205,7 +205,9 @@ impl Sender<'_> {
             let compare_by = self.options.compare_by;
             let upload = Upload { from: &item.from, to: &item.to, if_taken, listed, compare_by };
             let dry_run = self.options.dry_run;
-            match self.client.upload(&upload, dry_run, &|n| self.moved.by(n), stop) {
+            let progress = self.moved.of_one();
+            let watch = Watch { progress: &progress, ..self.watch.until(stop) };
+            match self.client.upload(&upload, dry_run, watch) {
                 Ok(uploaded) => {
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((item.to.clone(), uploaded));

@@ -1,8 +1,8 @@
 //! Lists a collection, so that the server need not be asked about each object.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
+use gular_files::Watch;
 use gular_pelican::{Client, Error as Pelican, Listed, Url};
 
 /// The names and lengths in a collection when the work began, which need one request instead of one per object.
@@ -15,8 +15,8 @@ pub(super) struct Listing(Option<BTreeMap<String, Option<u64>>>);
 
 impl Listing {
     /// Lists `collection`; empty if it cannot be listed.
-    pub(super) fn new(client: &Client, collection: &Url, cancel: &AtomicBool) -> Self {
-        Self(names(client, collection, cancel))
+    pub(super) fn new(client: &Client, collection: &Url, watch: Watch<'_>) -> Self {
+        Self(names(client, collection, watch))
     }
 
     /// What the listing says of an object.
@@ -32,9 +32,9 @@ impl Listing {
 fn names(
     client: &Client,
     collection: &Url,
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Option<BTreeMap<String, Option<u64>>> {
-    match client.list(collection, cancel) {
+    match client.list(collection, watch) {
         Ok(listing) => {
             let entries = listing.entries.into_iter();
             Some(entries.map(|entry| (entry.name, entry.len_bytes)).collect())

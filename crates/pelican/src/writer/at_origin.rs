@@ -137,7 +137,7 @@ impl Writer {
             status => return Err(TrialError::Passing(format!("it answered {status} to HEAD"))),
         }
         match &digest {
-            Some(theirs) if job.local.checksum(theirs, job.cancel)? == *theirs => {
+            Some(theirs) if job.local.checksum(theirs, job.watch)? == *theirs => {
                 return Ok(There::Same(Compared::Bytes));
             }
             None if job.compare_by == CompareBy::Digest => {

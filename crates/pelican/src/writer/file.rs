@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
 use crate::checksum::{Checksum, Summer};
+use gular_files::Watch;
 
 /// Bytes read from the file at a time; four of them wait for the network.
 pub(super) const PIECE: usize = 256 << 10;
@@ -38,7 +38,7 @@ impl<'a> Local<'a> {
     }
 
     /// Returns the file's checksum by the algorithm of `like`.
-    pub(crate) fn checksum(&self, like: &Checksum, cancel: &AtomicBool) -> Result<Checksum, Error> {
+    pub(crate) fn checksum(&self, like: &Checksum, watch: Watch<'_>) -> Result<Checksum, Error> {
         let known = self.sums.borrow().iter().find(|sum| sum.algorithm == like.algorithm).cloned();
         if let Some(sum) = known {
             return Ok(sum);
@@ -47,7 +47,7 @@ impl<'a> Local<'a> {
         let mut piece = vec![0; PIECE];
         let mut position = 0;
         while position < self.len {
-            if cancel.load(Ordering::Relaxed) {
+            if watch.is_cancelled() {
                 return Err(Error::Cancelled);
             }
             let n = self.piece_at(position, &mut piece)?;
@@ -76,6 +76,8 @@ impl<'a> Local<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::checksum::Algorithm;
 
@@ -85,11 +87,12 @@ mod tests {
         std::fs::write(file.path(), vec![7; 3 * PIECE]).unwrap();
         let local = Local::open(file.path()).unwrap();
         let like = Summer::new(Algorithm::Crc32c).finish();
-        let cancelled = AtomicBool::new(true);
-        let stopped = local.checksum(&like, &cancelled);
+        let cancel = AtomicBool::new(true);
+        let cancelled = Watch::silent(&cancel);
+        let stopped = local.checksum(&like, cancelled);
         assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
-        let sum = local.checksum(&like, &AtomicBool::new(false)).unwrap();
+        let sum = local.checksum(&like, Watch::never()).unwrap();
         // The checksum is known by now, so nothing is read.
-        assert_eq!(local.checksum(&like, &cancelled).unwrap(), sum);
+        assert_eq!(local.checksum(&like, cancelled).unwrap(), sum);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use super::file::Local;
 use crate::Url;
+use gular_files::Watch;
 
 /// What to do if an object of this name has different bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub(crate) struct Job<'a> {
     pub(crate) listed: Listed,
     pub(crate) dry_run: bool,
     pub(crate) progress: &'a dyn Fn(i64),
-    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) watch: Watch<'a>,
     /// Whether an attempt has sent any bytes, so that an object of this name is ours.
     pub(crate) began: Cell<bool>,
     /// Whether an attempt was answered with 405.

@@ -3,10 +3,10 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload};
+use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload, Watch};
 
 use crate::server::{Head, Server, Talk, options};
 use crate::tokens::{Federation, ISSUER, has_token, token_with};
@@ -205,7 +205,7 @@ fn a_token_that_ended_meanwhile_is_waited_for_in_its_file() {
             listed: gular_pelican::Listed::Unknown,
             compare_by: CompareBy::Bytes,
         };
-        let done = client.upload(&upload, false, &|_| (), &AtomicBool::new(false)).unwrap();
+        let done = client.upload(&upload, false, Watch::never()).unwrap();
         assert!(!done.identical);
     });
     let told = told.lock().unwrap().clone();

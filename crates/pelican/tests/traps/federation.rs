@@ -1,8 +1,6 @@
 //! A federation whose director answers what a test wants.
 
-use std::sync::atomic::AtomicBool;
-
-use gular_pelican::{BLOCK_BYTES, Client, Error, Object, Url};
+use gular_pelican::{BLOCK_BYTES, Client, Error, Object, Url, Watch};
 
 use crate::server::{Head, Server, Talk};
 
@@ -96,7 +94,7 @@ pub(crate) fn stream_blocks(
         Ok(())
     };
     let object = Object { url, len_bytes: expected.len() as u64, accepts: &accepts };
-    client.stream(&object, blocks, &mut sink, &AtomicBool::new(false))?;
+    client.stream(&object, blocks, &mut sink, Watch::never())?;
     Ok(out)
 }
 

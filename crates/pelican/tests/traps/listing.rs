@@ -1,8 +1,8 @@
 //! PROPFIND: servers that list collections in different ways.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gular_pelican::{CollectionListing, Error, Stat};
+use gular_pelican::{CollectionListing, Error, Stat, Watch};
 
 use crate::federation::{Federation, answer, nobody};
 use crate::server::{Server, Talk, client_with};
@@ -31,12 +31,12 @@ fn federation(origin: &Server, prefix: &str) -> Federation {
 
 fn list(federation: &Federation, path: &str) -> Result<CollectionListing, Error> {
     let client = client_with(&federation.env());
-    client.list(&federation.url(path), &AtomicBool::new(false))
+    client.list(&federation.url(path), Watch::never())
 }
 
 fn stat(federation: &Federation, path: &str) -> Result<Stat, Error> {
     let client = client_with(&federation.env());
-    client.stat(&federation.url(path), &AtomicBool::new(false))
+    client.stat(&federation.url(path), Watch::never())
 }
 
 fn names(listing: &CollectionListing) -> Vec<(&str, &str)> {
@@ -219,6 +219,6 @@ fn an_origin_that_only_servers_can_call_is_named_so() {
     });
     let client = client_with(&federation.env());
     let url = federation.url("/ns/x").direct();
-    let error = client.read(&url, 10, &|_| Ok(()), &AtomicBool::new(false)).unwrap_err();
+    let error = client.read(&url, 10, &|_| Ok(()), Watch::never()).unwrap_err();
     assert!(error.to_string().contains("through a broker"), "{error}");
 }

@@ -1,15 +1,13 @@
 //! Proxies as sites have them: a Squid that allows connections only to port 443, one that is down,
 //! and one that is the only way out.
 
-use std::sync::atomic::AtomicBool;
-
-use gular_pelican::{Client, Error, Url};
+use gular_pelican::{Client, Error, Url, Watch};
 
 use crate::federation::{Federation, nobody};
 use crate::server::{Head, Server, Talk, client_with};
 
 fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
-    client.read(url, 1000, &|_| Ok(()), &AtomicBool::new(false))
+    client.read(url, 1000, &|_| Ok(()), Watch::never())
 }
 
 fn data(talk: &mut Talk, _: &Head) -> bool {

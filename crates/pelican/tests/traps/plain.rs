@@ -2,10 +2,10 @@
 //! compare with what servers report.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url, WrongBytes};
+use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url, Watch, WrongBytes};
 
 use crate::federation::nobody;
 use crate::server::{Server, client, client_with, noise};
@@ -29,7 +29,7 @@ impl PlainSink for Bytes {
 
 fn read(client: &Client, url: &Url) -> (Result<PlainRead, Error>, Vec<u8>) {
     let mut bytes = Bytes::default();
-    let read = client.read_plain(url, 0, None, true, &mut bytes, &AtomicBool::new(false));
+    let read = client.read_plain(url, 0, None, true, &mut bytes, Watch::never());
     (read, bytes.0)
 }
 
@@ -60,8 +60,8 @@ fn a_receiver_that_cannot_begin_again_ends_the_read() {
         talk.answer("200 OK", "ETag: \"b\"\r\n", &[8; 1000]);
         true
     });
-    let (url, mut sink, never) = (server.url("/x"), Once(0), AtomicBool::new(false));
-    let error = client().read_plain(&url, 0, None, true, &mut sink, &never).unwrap_err();
+    let (url, mut sink, never) = (server.url("/x"), Once(0), Watch::never());
+    let error = client().read_plain(&url, 0, None, true, &mut sink, never).unwrap_err();
     assert!(matches!(error, Error::Sink { .. }), "{error}");
     assert_eq!((sink.0, server.heads().len()), (400, 2));
 }
@@ -140,7 +140,7 @@ fn the_servers_checksum_is_compared_and_its_absence_is_said() {
 fn compare(client: &Client, url: &Url, bytes: &[u8]) -> Result<Same, Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    client.compare(url, file.path(), &AtomicBool::new(false))
+    client.compare(url, file.path(), Watch::never())
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn the_origin_tells_the_checksum_that_a_cache_does_not_know() {
     let (client, url) = (client_with(&[federation.trust()]), federation.url());
     let same = compare(&client, &url, &object).unwrap();
     assert!(matches!(same, Same::Checksum(_)), "{same:?}");
-    let told = client.told(&url, 300_000, &AtomicBool::new(false)).unwrap();
+    let told = client.told(&url, 300_000, Watch::never()).unwrap();
     assert!(told.checksum.is_some(), "{told:?}");
 }
 
@@ -324,7 +324,7 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
         }
         true
     });
-    let (client, cancel) = (client(), AtomicBool::new(false));
+    let (client, watch) = (client(), Watch::never());
     let url = server.url("/x");
     let expected = object.clone();
     let accepts = move |block: u64, part: &[u8]| {
@@ -338,16 +338,16 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
     };
     let blocks =
         gular_pelican::Object { url: &url, len_bytes: object.len() as u64, accepts: &accepts };
-    client.stream(&blocks, 0..u64::MAX, &mut sink, &cancel).unwrap();
+    client.stream(&blocks, 0..u64::MAX, &mut sink, watch).unwrap();
     assert!(found == object);
     let same =
         |part: &[u8]| if part == object { Ok(()) } else { Err(WrongBytes::not_accepted("other")) };
-    assert!(client.read_verified(&url, 1 << 22, &same, &cancel).unwrap() == object);
+    assert!(client.read_verified(&url, 1 << 22, &same, watch).unwrap() == object);
     // If the checksum is not known, a name that is missing is reported as missing.
-    let error = client.read(&url, 1 << 22, &|_| Ok(()), &cancel).unwrap_err();
+    let error = client.read(&url, 1 << 22, &|_| Ok(()), watch).unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error}");
     let gone = server.url("/y");
-    let error = client.read_verified(&gone, 1 << 22, &same, &cancel).unwrap_err();
+    let error = client.read_verified(&gone, 1 << 22, &same, watch).unwrap_err();
     assert!(error.to_string().contains("/y`"), "the name that was asked for: {error}");
     assert!(!server.heads().iter().any(|head| head.path() == "/y~2"), "it stops at the first");
 }
@@ -361,8 +361,8 @@ fn of_a_range_no_other_bytes_are_asked_for_and_none_is_taken_unseen() {
         let accepts = move |bytes: &[u8]| {
             if bytes == wanted { Ok(()) } else { Err(WrongBytes::not_accepted("other")) }
         };
-        let cancel = AtomicBool::new(false);
-        client().read_range(&server.url("/x"), 300_000, range, &accepts, &cancel)
+        let watch = Watch::never();
+        client().read_range(&server.url("/x"), 300_000, range, &accepts, watch)
     };
     // The server first sends less than it announced, later all; with `whole` it ignores the range.
     let start = |whole: bool| {

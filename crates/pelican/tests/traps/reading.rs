@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{BLOCK_BYTES, Error};
+use gular_pelican::{BLOCK_BYTES, Error, Watch};
 
 use crate::federation::{Federation, range, serve_well, stream, stream_blocks};
 use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
@@ -82,7 +82,7 @@ fn redirects_of_a_single_server_are_followed_without_the_token_elsewhere() {
     let (client, _token) = client_named("secret", &[]);
     let url = index.url("/simple/x");
     assert!(stream(&client, &url, &bytes).unwrap() == bytes);
-    let found = client.stat(&url, &AtomicBool::new(false)).unwrap();
+    let found = client.stat(&url, Watch::never()).unwrap();
     assert_eq!(found.len_bytes, Some(LEN as u64));
     let asked = index.of_method("GET");
     assert_eq!(asked[1].path(), "/simple/x/");
@@ -246,7 +246,7 @@ fn a_silent_server_is_left_in_time_and_cancelling_is_heard_at_once() {
             std::thread::sleep(Duration::from_millis(200));
             cancel.store(true, Ordering::Relaxed);
         });
-        client().read(&server.url("/x"), 1000, &|_| Ok(()), &cancel).unwrap_err()
+        client().read(&server.url("/x"), 1000, &|_| Ok(()), Watch::silent(&cancel)).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());

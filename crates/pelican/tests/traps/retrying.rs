@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url};
+use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url, Watch};
 
 use crate::server::{Server, Talk, client, client_with, options, patient_client};
 
@@ -45,7 +45,7 @@ impl Federation {
     }
 
     fn read_with(&self, client: &Client) -> Result<Vec<u8>, Error> {
-        client.read(&self.url(), 1000, &|_| Ok(()), &AtomicBool::new(false))
+        client.read(&self.url(), 1000, &|_| Ok(()), Watch::never())
     }
 }
 
@@ -84,7 +84,7 @@ fn a_small_answer_that_trickles_is_not_waited_for_to_its_end() {
         false
     });
     let begun = Instant::now();
-    let read = client().read(&server.url("/x"), 10, &|_| Ok(()), &AtomicBool::new(false));
+    let read = client().read(&server.url("/x"), 10, &|_| Ok(()), Watch::never());
     assert!(matches!(read, Err(Error::NotFound { .. })), "{read:?}");
     // The 4 s of a silence, and no time to speak of for 4 KiB.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
@@ -118,7 +118,7 @@ fn tls_has_time_of_its_own_after_name_and_tcp() {
     options.connect_timeout = Duration::from_secs(4);
     let client = Client::new(options).unwrap();
     let url = Url::parse(&url).unwrap();
-    let read = client.read(&url, 10, &|_| Ok(()), &AtomicBool::new(false));
+    let read = client.read(&url, 10, &|_| Ok(()), Watch::never());
     assert_eq!(read.unwrap(), b"data");
     assert_eq!(server.heads().len(), 1);
 }
@@ -174,7 +174,7 @@ fn an_upload_is_tried_again_and_told_with_trials_and_time() {
             listed: gular_pelican::Listed::Absent,
             compare_by: CompareBy::Bytes,
         };
-        client().upload(&to, false, &|_| {}, &AtomicBool::new(false))
+        client().upload(&to, false, Watch::never())
     };
     for (fails, stored) in [(2, true), (usize::MAX, false)] {
         let puts = AtomicUsize::new(0);
@@ -217,8 +217,7 @@ fn a_server_is_not_asked_sooner_than_the_date_it_names() {
         true
     });
     let begun = Instant::now();
-    let read =
-        patient_client(&[]).read(&server.url("/x"), 1000, &|_| Ok(()), &AtomicBool::new(false));
+    let read = patient_client(&[]).read(&server.url("/x"), 1000, &|_| Ok(()), Watch::never());
     assert_eq!(read.unwrap(), b"data");
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
 }
@@ -239,7 +238,7 @@ fn cancelling_is_heard_in_the_middle_of_a_wait() {
             std::thread::sleep(Duration::from_millis(100));
             cancel.store(true, Ordering::Relaxed);
         });
-        client().read(&storage.url("/x"), 1000, &|_| Ok(()), &cancel).unwrap_err()
+        client().read(&storage.url("/x"), 1000, &|_| Ok(()), Watch::silent(&cancel)).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
     assert_eq!(storage.heads().len(), 1);

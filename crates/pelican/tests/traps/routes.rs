@@ -1,17 +1,16 @@
 //! Discovery and directors: how they are asked, and which of their answers are cached.
 
 use std::io::Write as _;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gular_pelican::{Client, Error, Reach, Url};
+use gular_pelican::{Client, Error, Reach, Url, Watch};
 use tempfile::NamedTempFile;
 
 use crate::federation::{Federation, answer};
 use crate::server::{Head, Server, Talk, client_told, client_with};
 
 fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
-    client.read(url, 1000, &|_| Ok(()), &AtomicBool::new(false))
+    client.read(url, 1000, &|_| Ok(()), Watch::never())
 }
 
 fn data(talk: &mut Talk, _: &Head) -> bool {
@@ -210,10 +209,10 @@ fn preferred_caches_serve_verified_bytes_without_a_director() {
         let Federation { discovery, director } = federation;
         drop(director);
         let read = |verified: bool| {
-            let cancel = AtomicBool::new(false);
+            let watch = Watch::never();
             match verified {
-                true => client.read_verified(&url, 1000, &|_| Ok(()), &cancel),
-                false => client.read(&url, 1000, &|_| Ok(()), &cancel),
+                true => client.read_verified(&url, 1000, &|_| Ok(()), watch),
+                false => client.read(&url, 1000, &|_| Ok(()), watch),
             }
         };
         assert_eq!(read(true).unwrap(), b"data", "{list}");

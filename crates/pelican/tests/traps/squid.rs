@@ -4,10 +4,9 @@
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use gular_pelican::Url;
+use gular_pelican::{Url, Watch};
 use tempfile::TempDir;
 
 use crate::federation::answer;
@@ -99,7 +98,7 @@ fn squid_with_its_default_rules_stands_in_nobodys_way() {
     ]);
     let url = Url::parse(&far(&discovery.url.replace("https", "pelican"))).unwrap();
     let url = url.join("ns/x").unwrap();
-    let read = client.read(&url, 100, &|_| Ok(()), &AtomicBool::new(false));
+    let read = client.read(&url, 100, &|_| Ok(()), Watch::never());
     assert_eq!(read.unwrap(), b"data");
     // The director speaks plain HTTP here, which Squid forwards.
     let heads = director.heads();

@@ -1,12 +1,11 @@
 //! Which servers see a token. A token that was found is sent only to servers of a federation, for a
 //! namespace that trusts its issuer; a token that the user named is sent where the user said.
 
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url};
+use gular_pelican::{Client, CompareBy, Error, IfTaken, Upload, Url, Watch};
 
 use crate::server::{Head, Server, Talk, client_named, client_told, client_with};
 
@@ -108,12 +107,12 @@ impl Federation {
 }
 
 fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
-    client.read(url, 1000, &|_| Ok(()), &AtomicBool::new(false))
+    client.read(url, 1000, &|_| Ok(()), Watch::never())
 }
 
 /// Makes every kind of request, and returns the errors.
 fn do_all(client: &Client, url: &Url) -> Vec<String> {
-    let cancel = AtomicBool::new(false);
+    let watch = Watch::never();
     let file = tempfile::NamedTempFile::new().unwrap();
     let upload = Upload {
         from: file.path(),
@@ -125,9 +124,9 @@ fn do_all(client: &Client, url: &Url) -> Vec<String> {
     [
         read(client, url).map(drop),
         read(client, &url.direct()).map(drop),
-        client.stat(url, &cancel).map(drop),
-        client.list(url, &cancel).map(drop),
-        client.upload(&upload, false, &|_| {}, &cancel).map(drop),
+        client.stat(url, watch).map(drop),
+        client.list(url, watch).map(drop),
+        client.upload(&upload, false, watch).map(drop),
     ]
     .map(|result| result.unwrap_err().to_string())
     .into()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Client, CompareBy, Compared, Error, IfTaken, Upload, Uploaded, Url, Watch};
 use tempfile::TempDir;
 
 use crate::federation::{Federation as Named, answer, nobody};
@@ -63,7 +63,7 @@ impl File {
             listed: gular_pelican::Listed::Unknown,
             compare_by: CompareBy::Bytes,
         };
-        client.upload(&upload, false, &|_| (), &AtomicBool::new(false))
+        client.upload(&upload, false, Watch::never())
     }
 }
 
@@ -341,7 +341,7 @@ fn an_upload_to_a_silent_server_ends_in_time() {
             listed: gular_pelican::Listed::Unknown,
             compare_by: CompareBy::Bytes,
         };
-        client().upload(&upload, false, &|_| (), &cancel).unwrap_err()
+        client().upload(&upload, false, Watch::silent(&cancel)).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");
     // The server was given up once for its silence, then tried again.
