@@ -28,6 +28,7 @@ use crate::{hints, network, show, units};
 Exit codes: 0 the bundle is whole, 1 no copy has some block, 2 error, 75 try again later
 
 Examples:
+  gular repair birds/
   gular repair birds/ --from 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'
   gular repair birds/ --from /scratch/birds --from osdf:///mylab/birds/v1"
 )]
@@ -39,8 +40,8 @@ pub(crate) struct RepairArgs {
     ///
     /// The URL of the published bundle, or the folder of another copy. Copies are asked in this
     /// order. The digest in a URL decides which bundle it is; without one, all manifests, that of
-    /// the folder too, must be the same.
-    #[arg(long, value_name = "URL|DIR", required = true, help_heading = None)]
+    /// the folder too, must be the same. [default: the URL that this program fetched the folder from]
+    #[arg(long, value_name = "URL|DIR", help_heading = None)]
     pub(crate) from: Vec<String>,
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split, help_heading = None)]
@@ -51,7 +52,10 @@ pub(crate) struct RepairArgs {
 
 pub(crate) fn run(args: &RepairArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
-    let from = args.from.iter().map(|copy| url_of(copy)).collect::<Result<Vec<_>, _>>()?;
+    let from = match args.from.as_slice() {
+        [] => vec![fetched_from(&args.bundle)?],
+        copies => copies.iter().map(|copy| url_of(copy)).collect::<Result<Vec<_>, _>>()?,
+    };
     let client = network::client(&args.network.access)?;
     let options = FetchOptions {
         splits: args.splits.clone(),
@@ -99,6 +103,20 @@ fn failed(failed: &[Unrepaired], from: &[BundleUrl]) -> Option<Failure> {
     let later = failed.iter().all(|failed| failed.passes);
     failure.exit = if later { Exit::Later } else { Exit::Unsound };
     Some(failure)
+}
+
+/// The URL that this program fetched the folder from, as its cache records.
+fn fetched_from(dir: &Path) -> Result<BundleUrl, Failure> {
+    network::memory().url_of_damaged_copy(dir).ok_or_else(|| {
+        let message = format!(
+            "no copy of `{}` is known: it is not a folder into which this program fetched a \
+             bundle, or has another bundle by now",
+            dir.display()
+        );
+        let hint =
+            "name a copy, with `--from URL` where the bundle is published, or with `--from DIR`";
+        Failure::new(message, Some(hint.to_owned()))
+    })
 }
 
 /// The URL of a copy, which may be given as a folder.

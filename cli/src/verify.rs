@@ -20,7 +20,7 @@ use crate::{hints, network, show, units};
 /// Check a bundle and list every fault
 ///
 /// A published bundle is streamed and not stored; a fault is reported only if no server of its
-/// federation has the correct bytes. Exit code 1: there are faults.
+/// federation has the correct bytes, or, with --direct, if its origin does not have them. Exit code 1: there are faults.
 #[derive(Debug, Args)]
 #[command(
     next_help_heading = "What is checked",
@@ -65,7 +65,10 @@ pub(crate) struct VerifyArgs {
     pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Read a URL from its origin instead of from caches
+    /// Read a URL from its origin alone, and report what is wrong there
+    ///
+    /// Without this option, caches are read, and a fault of the origin's copy is not seen as long as
+    /// a cache has the correct bytes.
     #[arg(long, help_heading = "Network")]
     pub(crate) direct: bool,
     #[command(flatten)]

@@ -21,10 +21,10 @@ use gular_files::{folder_of, remove_abandoned_temps, write_file};
 use gular_pelican::{Client, Env, Scheme};
 
 use crate::fetch::{Mender, Streamed, keep_whole};
-use crate::remote::files_of;
+use crate::remote::{files_of, read_manifest};
 use crate::{
-    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, TellWaiting, Watch,
-    fetch, fetch_object,
+    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, ManifestFile, RemoteBundle,
+    TellWaiting, Watch, fetch, fetch_object,
 };
 
 /// The folder in which a node keeps fetched bundles.
@@ -328,9 +328,22 @@ impl Cache {
     /// the folder `dir`.
     #[must_use]
     pub fn url_of_copy(&self, dir: &Path, digest: Digest) -> Option<BundleUrl> {
+        self.recorded(dir).filter(|url| url.digest == Some(digest))
+    }
+
+    /// Returns the URL of the bundle that this cache's user let this program copy to the folder `dir`,
+    /// unless that has the manifest of another bundle by now. A damaged manifest is not another one.
+    #[must_use]
+    pub fn url_of_damaged_copy(&self, dir: &Path) -> Option<BundleUrl> {
+        let own = read_manifest(dir).ok().and_then(|bytes| ManifestFile::parse("it", bytes).ok());
+        let recorded = self.recorded(dir)?;
+        Some(recorded).filter(|url| own.is_none_or(|own| Some(own.digest()) == url.digest))
+    }
+
+    fn recorded(&self, dir: &Path) -> Option<BundleUrl> {
         self.check_own().ok()?;
         let text = fs::read_to_string(self.copy_file(dir)?).ok()?;
-        text.trim().parse().ok().filter(|url: &BundleUrl| url.digest == Some(digest))
+        text.trim().parse().ok().filter(|url: &BundleUrl| url.digest.is_some())
     }
 
     fn copy_file(&self, dir: &Path) -> Option<PathBuf> {

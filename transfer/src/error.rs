@@ -191,7 +191,10 @@ pub enum Error {
         url: String,
     },
     /// A listing has names that cannot be paths.
-    #[error("{names} objects of `{url}` were left out: their names cannot be used as file names")]
+    #[error(
+        "{names} object{} left out of `{url}`: no file can have such a name",
+        if *names == 1 { " was" } else { "s were" }
+    )]
     UnsafeNames {
         /// The collection.
         url: String,

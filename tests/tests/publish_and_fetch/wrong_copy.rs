@@ -87,6 +87,41 @@ fn a_folder_is_repaired_from_a_federation_and_another_folder() {
     assert_eq!((&again["bytes_repaired"], &again["bytes_kept"]), (&0.into(), &again["bytes"]));
 }
 
+/// A shard has lost its index, another one has a damaged index and a damaged block.
+#[test]
+fn a_fetched_folder_is_repaired_with_its_indexes_from_where_it_came() {
+    let site = Site::alone();
+    let (bundle, dir) = (small(&site), site.scratch());
+    let url = publish(&site, &bundle, &site.collection("came_from"));
+    let own = dir.path().join("own");
+    site.json(["fetch", &url, text(&own)]);
+    let manifest = fs::read(bundle.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap().to_owned();
+    let [first, second] = [0, 1].map(|number| &manifest["shards"][number]);
+    let damage = |name: &str, at: usize| {
+        let file = own.join("data").join(name);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[at] ^= 1;
+        fs::remove_file(&file).unwrap();
+        fs::write(file, bytes).unwrap();
+    };
+    fs::remove_file(own.join("data").join(name(&first["index"]))).unwrap();
+    damage(&name(&second["index"]), 50);
+    damage(&name(second), 5000);
+    let repaired = site.run(["repair", text(&own)]);
+    assert_eq!((repaired.code, repaired.stderr.as_str()), (Some(0), ""), "{repaired:?}");
+    assert!(repaired.stdout.contains("\n1 block and 2 indexes from `pelican://"), "{repaired:?}");
+    assert_same(&own, &bundle);
+
+    // The record is of this folder, and of this bundle.
+    let moved = dir.path().join("moved");
+    fs::rename(&own, &moved).unwrap();
+    let unknown = site.run(["repair", text(&moved)]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.contains("hint: name a copy, with `--from URL`"), "{unknown:?}");
+}
+
 /// Two files are damaged in both folders, and a third only in one.
 #[test]
 fn files_that_no_folder_has_right_are_named_and_the_others_are_repaired() {
