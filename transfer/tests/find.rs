@@ -45,6 +45,9 @@ fn request(stream: &mut TcpStream) -> Option<(String, String)> {
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap();
+    let len = |line: &str| line.strip_prefix("content-length: ")?.parse::<usize>().ok();
+    let len = head.to_ascii_lowercase().lines().find_map(len).unwrap_or(0);
+    stream.read_exact(&mut vec![0; len]).ok()?;
     let mut words = head.split(' ');
     Some((words.next()?.to_owned(), words.next()?.to_owned()))
 }

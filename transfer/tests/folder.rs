@@ -192,15 +192,18 @@ fn collections_without_an_end_end() {
     assert!(matches!(error, Error::TooMany { limit: 100, .. }), "{error}");
 }
 
-/// The server counts the requests.
-#[test]
-fn a_listing_spares_the_questions_for_each_object() {
-    const FILES: usize = 20;
+/// A folder of `n` files, and a federation where it can be published, with what a client needs.
+fn federation(
+    n: usize,
+    options: impl Fn(&mut Options),
+) -> (Vec<tempfile::TempDir>, Federation, Env) {
     let (from, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    for i in 0..FILES {
+    for i in 0..n {
         fs::write(from.path().join(format!("{i}.bin")), i.to_string()).unwrap();
     }
-    let federation = Federation::start(&Options::new(dir.path())).unwrap();
+    let mut all = Options::new(dir.path());
+    options(&mut all);
+    let federation = Federation::start(&all).unwrap();
     let all = || vec!["/".to_owned()];
     let request = TokenRequest { read: all(), create: all(), ..TokenRequest::default() };
     let token = mint(dir.path(), &request).unwrap();
@@ -210,6 +213,15 @@ fn a_listing_spares_the_questions_for_each_object() {
         ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
         ("BEARER_TOKEN_FILE", token_file.to_str().unwrap()),
     ]);
+    (vec![from, dir], federation, env)
+}
+
+/// The server counts the requests.
+#[test]
+fn a_listing_spares_the_questions_for_each_object() {
+    const FILES: usize = 20;
+    let (dirs, federation, env) = federation(FILES, |_| ());
+    let from = &dirs[0];
     let url = Url::parse(&format!("{}/files", federation.url())).unwrap();
     let watch = Watch::never();
     let publish = |compare_by| {
@@ -225,4 +237,51 @@ fn a_listing_spares_the_questions_for_each_object() {
     assert_eq!(publish(CompareBy::Bytes), (FILES, 0, 2 * FILES + 1));
     assert_eq!(publish(CompareBy::Bytes), (0, FILES, FILES + 1));
     assert_eq!(publish(CompareBy::Size), (0, FILES, 1));
+}
+
+/// The server counts the requests.
+#[test]
+fn where_listings_tell_checksums_a_finished_folder_costs_a_listing() {
+    const FILES: usize = 40;
+    let (dirs, federation, env) = federation(FILES, |options| options.lists_checksums = true);
+    let url = Url::parse(&format!("{}/files", federation.url())).unwrap();
+    let client = || Client::new(ClientOptions::new(env.clone())).unwrap();
+    let counted = |work: &mut dyn FnMut()| {
+        let before = federation.counts().requests;
+        work();
+        usize::try_from(federation.counts().requests - before).unwrap()
+    };
+    let (options, watch) = (FolderOptions::default(), Watch::never());
+    let from = dirs[0].path();
+    let mut identical = 0;
+    let mut publish = || {
+        let done = publish_folder(&client(), from, &url, &options, &|_| (), watch).unwrap();
+        assert!(done.failed.is_empty(), "{done:?}");
+        assert_eq!(done.report.by_length, 0);
+        identical = done.report.identical;
+    };
+    counted(&mut publish);
+    assert_eq!(counted(&mut publish), 1);
+    assert_eq!(identical, FILES);
+
+    let to = tempfile::tempdir().unwrap();
+    let mut kept = 0;
+    let mut fetch = || {
+        let done = fetch_folder(&client(), &url, to.path(), &options, watch).unwrap();
+        assert!(done.failed.is_empty(), "{done:?}");
+        assert_eq!(done.report.by_length, 0);
+        kept = done.report.kept;
+    };
+    counted(&mut fetch);
+    assert_eq!(counted(&mut fetch), 1);
+    assert_eq!(kept, FILES);
+
+    // A file that differs is found, and the server has the last word.
+    fs::write(to.path().join("7.bin"), "8").unwrap();
+    let done = fetch_folder(&client(), &url, to.path(), &options, watch).unwrap();
+    assert_eq!(failed(&done), ["7.bin"]);
+    fs::write(from.join("7.bin"), "9").unwrap();
+    let done = publish_folder(&client(), from, &url, &options, &|_| (), watch).unwrap();
+    let names: Vec<_> = done.failed.iter().map(|failed| failed.name.as_str()).collect();
+    assert_eq!(names, ["7.bin"]);
 }

@@ -12,7 +12,7 @@ use hyper::{Method, Request, StatusCode};
 use tokio::sync::OwnedMutexGuard;
 
 use super::access::Guard;
-use super::collection;
+use super::collection::{self, Listing};
 use super::counters::Counters;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
@@ -68,7 +68,7 @@ impl Cache {
         let kept = self.kept(&name).await?;
         if parts.method.as_str() == "PROPFIND" {
             let store = if kept.is_some() { &self.store } else { &self.origin.store };
-            return collection::propfind(parts, store.clone(), name, false).await;
+            return collection::propfind(parts, store.clone(), name, Listing::default()).await;
         }
         if let Some(found) = kept {
             return self.hit(parts, found).await;

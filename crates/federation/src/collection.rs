@@ -1,27 +1,37 @@
 //! Lists a collection: PROPFIND for programs, an HTML page for browsers.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::path::Path;
 
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
 use super::body::Body;
-use super::multistatus;
+use super::multistatus::{self, Entry};
 use super::name::Name;
-use super::object::{blocking, fault_answer};
+use super::object::{blocking, digest, fault_answer};
 use super::reply::{Answer, refuse};
 use super::store::{Fault, Store};
-use gular_pelican::protocol::encode_path;
+use gular_pelican::protocol::{Algorithm, encode_path};
 
 /// Collections with more entries are not listed: the answer is made in memory.
 const MAX_ENTRIES: usize = 100_000;
+
+/// What listings say, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Listing {
+    /// Names are spelled as they are stored, instead of percent-encoded.
+    pub(super) raw_names: bool,
+    /// The checksum of each object is told.
+    pub(super) checksums: bool,
+}
 
 /// Returns the answer to PROPFIND. Depth `infinity`, or none, counts as depth 0, as in XRootD.
 pub(super) async fn propfind(
     parts: &Parts,
     store: Store,
     name: Name,
-    raw_names: bool,
+    listing: Listing,
 ) -> Result<Answer, Answer> {
     let below = match parts.headers.get("depth").map(hyper::http::HeaderValue::as_bytes) {
         Some(b"1") => true,
@@ -29,9 +39,21 @@ pub(super) async fn propfind(
         Some(_) => return Err(refuse(StatusCode::BAD_REQUEST, "depth is 0 or 1")),
     };
     // Escaping changes nothing in an encoded path.
-    let href = |path: &str| if raw_names { path.to_owned() } else { encode_path(path) };
+    let href =
+        move |path: &str| if listing.raw_names { path.to_owned() } else { encode_path(path) };
+    let summed = store.clone();
     let entries = entries(store, name, below).await?.ok_or_else(too_many)?;
-    let entries = entries.into_iter().map(|(path, metadata)| (escape(&href(&path)), metadata));
+    let entries = blocking(move || {
+        let entry = |(path, metadata): (String, Metadata)| {
+            let wants_sum = listing.checksums && metadata.is_file();
+            let name = Name::parse(&encode_path(&path)).filter(|_| wants_sum);
+            let found = name.and_then(|name| summed.find(&name).ok());
+            let checksum = found.and_then(|found| checksum(&found.path).ok());
+            Entry { href: escape(&href(&path)), metadata, checksum }
+        };
+        Ok(entries.into_iter().map(entry).collect::<Vec<_>>())
+    });
+    let entries = entries.await.map_err(|fault| fault_answer(&fault))?;
     let text = multistatus::document(entries);
     Ok(Answer::new(StatusCode::MULTI_STATUS, Body::Text(text.into()))
         .with("content-type", "text/xml; charset=utf-8"))
@@ -79,6 +101,11 @@ async fn entries(
         Ok(Some(entries))
     };
     blocking(list).await.map_err(|fault| fault_answer(&fault))
+}
+
+/// dCache has this one of every file.
+fn checksum(path: &Path) -> std::io::Result<String> {
+    digest(&mut File::open(path)?, Algorithm::Adler32)
 }
 
 fn too_many() -> Answer {

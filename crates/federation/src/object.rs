@@ -78,7 +78,7 @@ fn wanted(header: &str) -> Algorithm {
 }
 
 /// The whole file's checksum, as servers of today write it: md5 in base64, others in hex.
-fn digest(file: &mut std::fs::File, algorithm: Algorithm) -> std::io::Result<String> {
+pub(super) fn digest(file: &mut std::fs::File, algorithm: Algorithm) -> std::io::Result<String> {
     let mut summer = Summer::new(algorithm);
     let mut buffer = vec![0; 1 << 20];
     loop {

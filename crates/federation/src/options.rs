@@ -39,6 +39,8 @@ pub struct Options {
     /// Whether the own origin's listings have names as they are stored, as XRootD's do, instead of
     /// percent-encoded.
     pub raw_names: bool,
+    /// Whether the own origin's listings tell checksums to those who ask for them, as dCache's do.
+    pub lists_checksums: bool,
 }
 
 impl Options {
@@ -58,6 +60,7 @@ impl Options {
             max_bytes_per_second: None,
             cold: false,
             raw_names: false,
+            lists_checksums: false,
         }
     }
 

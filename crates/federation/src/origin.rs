@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
@@ -12,15 +12,19 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::timeout;
 
 use super::access::{Admitted, Guard};
-use super::collection;
+use super::collection::{self, Listing};
 use super::counters::Counters;
 use super::line::Line;
+use super::multistatus::CHECKSUMS;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::reply::{Answer, done, refuse};
 use super::serve::{Handler, drain};
 use super::store::{Fault, Found, Store};
 use gular_pelican::Action;
+
+/// A PROPFIND that names all properties there are is shorter.
+const MAX_PROPFIND_BYTES: usize = 64 << 10;
 
 /// An upload that sends nothing for so long is over.
 const STALL: Duration = Duration::from_secs(60);
@@ -31,7 +35,14 @@ pub(super) struct Origin {
     pub(super) guard: Arc<Guard>,
     pub(super) counters: Arc<Counters>,
     pub(super) line: Arc<Line>,
-    pub(super) raw_names: bool,
+    pub(super) listing: Listing,
+}
+
+/// Whether the body of a PROPFIND names dCache's property for checksums.
+async fn asks_for_checksums(body: &mut Incoming) -> bool {
+    let body = Limited::new(body, MAX_PROPFIND_BYTES).collect().await;
+    let text = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains(CHECKSUMS)
 }
 
 impl Handler for Origin {
@@ -57,7 +68,9 @@ impl Origin {
             "DELETE" => self.delete(name, &admitted).await,
             "PROPFIND" => {
                 admitted.demand(&[Action::Read])?;
-                collection::propfind(parts, self.store.clone(), name, self.raw_names).await
+                let asked = self.listing.checksums && asks_for_checksums(body).await;
+                let listing = Listing { checksums: asked, ..self.listing };
+                collection::propfind(parts, self.store.clone(), name, listing).await
             }
             "MKCOL" => self.make_collection(name, &admitted).await,
             _ => Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "the origin does not do this")

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::access::Guard;
 use super::authority;
 use super::cache::Cache;
+use super::collection::Listing;
 use super::counters::{Counters, Counts};
 use super::director::{Director, Trouble};
 use super::folder::{CA_FILE, Folder, State};
@@ -89,7 +90,10 @@ impl Federation {
                     guard: Arc::clone(&guard),
                     counters: Arc::clone(&counters),
                     line: Arc::clone(&line),
-                    raw_names: options.raw_names,
+                    listing: Listing {
+                        raw_names: options.raw_names,
+                        checksums: options.lists_checksums,
+                    },
                 });
                 let listener = Listener::bind(&runtime, 0)?;
                 let url = listener.url.clone();

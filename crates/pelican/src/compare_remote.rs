@@ -38,6 +38,29 @@ pub struct Told {
     pub server: String,
 }
 
+impl Told {
+    /// Compares the file `path` with the object, by what is told.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Cancelled`].
+    pub fn compare(&self, path: &Path, watch: Watch<'_>) -> Result<Same, Error> {
+        self.compare_with(&Local::open(path)?, watch)
+    }
+
+    fn compare_with(&self, local: &Local<'_>, watch: Watch<'_>) -> Result<Same, Error> {
+        let Self { len_bytes, checksum, server } = self;
+        if let Some(found) = len_bytes.filter(|found| *found != local.len) {
+            return Ok(Same::Other(format!("{found} bytes, expected {}", local.len)));
+        }
+        let Some(theirs) = checksum else { return Ok(Same::Length) };
+        let ours = local.checksum(theirs, watch)?;
+        Ok(match ours == *theirs {
+            true => Same::Checksum(format!("{theirs} of `{server}`")),
+            false => Same::Other(format!("`{server}` reports {theirs}, expected {ours}")),
+        })
+    }
+}
+
 impl Client {
     /// Compares the file `path` with the object at `url`.
     ///
@@ -92,17 +115,7 @@ impl Client {
     }
 
     fn compare_with(&self, url: &Url, local: &Local<'_>, watch: Watch<'_>) -> Result<Same, Error> {
-        let Told { len_bytes, checksum, server } =
-            self.block(watch, self.0.reader.told(url, local.len))?;
-        if let Some(found) = len_bytes.filter(|found| *found != local.len) {
-            return Ok(Same::Other(format!("{found} bytes, expected {}", local.len)));
-        }
-        let Some(theirs) = checksum else { return Ok(Same::Length) };
-        let ours = local.checksum(&theirs, watch)?;
-        Ok(match ours == theirs {
-            true => Same::Checksum(format!("{theirs} of `{server}`")),
-            false => Same::Other(format!("`{server}` reports {theirs}, expected {ours}")),
-        })
+        self.block(watch, self.0.reader.told(url, local.len))?.compare_with(local, watch)
     }
 }
 

@@ -20,10 +20,20 @@ use std::collections::HashSet;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::Error;
+use crate::checksum::{Checksum, parse_digest};
 use crate::url::{is_segment, percent_decode};
 
 /// The namespace of WebDAV's elements, under whatever prefix.
 const DAV: &str = "DAV:";
+
+/// The namespace of what only dCache tells.
+const DCACHE: &str = "http://www.dcache.org/2013/webdav";
+
+/// The body of a request for a listing. dCache tells checksums only if they are asked for by name
+/// (its user guide, "WebDAV checksum properties"); XRootD tells the same whatever is asked for.
+pub(crate) const WANTED: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
+    <D:propfind xmlns:D=\"DAV:\"><D:prop><D:resourcetype/><D:getcontentlength/>\
+    <C:Checksums xmlns:C=\"http://www.dcache.org/2013/webdav\"/></D:prop></D:propfind>";
 
 /// The most bytes that are read of an answer: some 100,000 entries at XRootD's 600 bytes
 /// each, a hundred times a usual quota.
@@ -50,6 +60,8 @@ pub struct CollectionMember {
     pub path: String,
     /// The object's length; `None` for a collection, or when the server does not tell.
     pub len_bytes: Option<u64>,
+    /// The object's checksum, where the listing tells it.
+    pub checksum: Option<Checksum>,
     /// Whether it is a collection.
     pub collection: bool,
 }
@@ -146,6 +158,7 @@ struct Response {
     href: String,
     collection: bool,
     len_bytes: Option<u64>,
+    checksum: Option<Checksum>,
 }
 
 impl<'a> Responses<'a> {
@@ -247,6 +260,7 @@ impl<'a> Responses<'a> {
                 name: names.last().cloned().unwrap_or_default(),
                 path: format!("/{}", names.join("/")),
                 len_bytes: response.len_bytes.filter(|_| !response.collection),
+                checksum: response.checksum.clone().filter(|_| !response.collection),
                 collection: response.collection,
             };
             if names.len() == self.request.len() {
@@ -327,7 +341,7 @@ fn parse_response(response: &Node) -> Result<Option<Response>, ListingFault> {
     };
     let href = href.to_owned();
     let collection = href.ends_with('/');
-    let mut parsed = Response { href, collection, len_bytes: None };
+    let mut parsed = Response { href, collection, len_bytes: None, checksum: None };
     let sound = |node: &Node| child(node, "status").is_none_or(|status| is_ok(&status));
     let propstats = response.children().filter(|node| is_dav(node, "propstat") && sound(node));
     for prop in propstats.filter_map(|propstat| child(&propstat, "prop")) {
@@ -337,9 +351,12 @@ fn parse_response(response: &Node) -> Result<Option<Response>, ListingFault> {
 }
 
 fn read_properties(prop: &Node, entry: &mut Response) -> Result<(), ListingFault> {
-    for property in prop.children().filter(|node| node.tag_name().namespace() == Some(DAV)) {
+    for property in prop.children() {
         let text = property.text().map_or("", str::trim);
+        let is_dcaches = property.has_tag_name((DCACHE, "Checksums"));
         match property.tag_name().name() {
+            _ if is_dcaches => entry.checksum = parse_digest(text),
+            _ if property.tag_name().namespace() != Some(DAV) => {}
             "getcontentlength" if !text.is_empty() => {
                 let len = text.parse().map_err(|_| ListingFault::Len {
                     text: text.to_owned(),
@@ -517,6 +534,7 @@ mod tests {
             name: name.into(),
             path: path.into(),
             len_bytes,
+            checksum: None,
             collection,
         };
         let expected = Multistatus {
@@ -597,6 +615,27 @@ mod tests {
         }
         let xml = xrootd(&[("/d%20e/%41", "1", false)]);
         assert_eq!(Responses::parse(xml.as_bytes(), "/d e").unwrap().spelling(), Ok(Encoded));
+    }
+
+    #[test]
+    fn the_checksum_of_an_object_is_read_where_dcache_tells_it() {
+        let check = |told: &str, expected: Option<&str>| {
+            let xml = format!(
+                "<d:multistatus xmlns:d=\"DAV:\" xmlns:ns1=\"http://www.dcache.org/2013/webdav\">\
+                 <d:response><d:href>/d/x</d:href><d:propstat><d:prop>\
+                 <d:getcontentlength>5</d:getcontentlength>{told}</d:prop>\
+                 <d:status>HTTP/1.1 200 OK</d:status></d:propstat></d:response></d:multistatus>"
+            );
+            let found = read(xml.as_bytes(), "/d").unwrap();
+            let sum = found.members[0].checksum.as_ref().map(Checksum::to_string);
+            assert_eq!(sum.as_deref(), expected, "{told}");
+        };
+        check("<ns1:Checksums>adler32=46fd067a</ns1:Checksums>", Some("adler32:46fd067a"));
+        let both = "<ns1:Checksums>md5=XrY7u+Ae7tCTyyK7j1rNww==,adler32=1a0b045d</ns1:Checksums>";
+        check(both, Some("md5:5eb63bbbe01eeed093cb22bb8f5acdc3"));
+        check("<ns1:Checksums/>", None);
+        check("<d:Checksums>adler32=46fd067a</d:Checksums>", None);
+        check("", None);
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub(crate) fn list(url: &Url) -> Result<CollectionListing, Error> {
     let itself = stat(url)?;
     if itself.collection == Some(false) {
         let (name, path) = (url.name().to_owned(), url.path().to_owned());
-        let entry = CollectionMember { name, path, len_bytes: itself.len_bytes, collection: false };
+        let (len_bytes, checksum, collection) = (itself.len_bytes, None, false);
+        let entry = CollectionMember { name, path, len_bytes, checksum, collection };
         return Ok(CollectionListing { entries: vec![entry], skipped: 0 });
     }
     let mut listing = CollectionListing::default();
@@ -54,6 +55,7 @@ pub(crate) fn list(url: &Url) -> Result<CollectionListing, Error> {
             path: format!("{}/{name}", url.path().trim_end_matches('/')),
             name,
             len_bytes: (!collection).then_some(metadata.len()),
+            checksum: None,
             collection,
         });
     }

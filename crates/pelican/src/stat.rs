@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gular_files::Watch;
 use hyper::Method;
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use tokio::time::sleep;
 
 use crate::client::Client;
@@ -12,7 +12,7 @@ use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
 use crate::listing::{
     Ambiguous, CollectionListing, ListingFault, MAX_LISTING_BYTES, Multistatus, Responses,
-    Spelling, Stat,
+    Spelling, Stat, WANTED,
 };
 use crate::reader::Reader;
 use crate::reader::sources::{Fared, Sources};
@@ -129,9 +129,12 @@ impl Reader {
     ) -> Result<(Place, Vec<u8>), Error> {
         let route = self.router.route(url, verb).await?;
         let asked = |place: &Place| {
-            Request::new(propfind(), &place.server, place.target.as_str())
-                .header(header("depth"), depth)
-                .header(CONTENT_LENGTH, "0")
+            let request = Request::new(propfind(), &place.server, place.target.as_str())
+                .header(header("depth"), depth);
+            match depth == Verb::List.depth() {
+                true => request.header(CONTENT_TYPE, "application/xml").text(WANTED),
+                false => request.header(CONTENT_LENGTH, "0"),
+            }
         };
         let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
         let (place, response) = self.first_answer(url, &route, "list", policy, asked).await?;

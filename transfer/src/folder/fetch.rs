@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_files::BLOCK_BYTES;
-use gular_pelican::{Client, Same, Url};
+use gular_pelican::{Client, CollectionMember, Same, Told, Url};
 
 use super::failures::{Failed, Failures, each};
 use super::folder_report::FolderFetch;
@@ -41,28 +41,29 @@ pub fn fetch_folder(
     if options.alone && dir.exists() {
         check_alone(dir, url, |name| objects.contains_key(name), watch)?;
     }
-    let mut objects: Vec<(String, Option<u64>)> = objects.into_iter().collect();
+    let mut objects: Vec<(String, CollectionMember)> = objects.into_iter().collect();
     // Long objects are fetched first, so that none is fetched alone at the end.
-    objects.sort_by_key(|(_, len)| Reverse(*len));
-    let total = objects.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.unwrap_or(0)));
+    objects.sort_by_key(|(_, listed)| Reverse(listed.len_bytes));
+    let lens = objects.iter().map(|(_, listed)| listed.len_bytes.unwrap_or(0));
+    let total = lens.fold(0, u64::saturating_add);
     let mut lock = None;
     if !options.dry_run {
         fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
         lock = Some(FolderLock::wait(dir, watch)?);
     }
-    let needed = objects.iter().fold(0_u64, |sum, (name, len)| {
+    let needed = objects.iter().fold(0_u64, |sum, (name, listed)| {
         let to = dir.join(name);
         let is_there = fs::symlink_metadata(&to).is_ok();
-        sum.saturating_add(if is_there { 0 } else { missing(&to, len.unwrap_or(0)) })
+        sum.saturating_add(if is_there { 0 } else { missing(&to, listed.len_bytes.unwrap_or(0)) })
     });
     check_space(dir, needed)?;
     let report = Mutex::new(FolderFetch::new(url, dir, options.dry_run));
     let moved = Moved::new(watch.progress, total);
     let folder = Folder { client, url, dir, dry_run: options.dry_run, moved: &moved };
-    let name = |(name, _): &(String, Option<u64>)| name.clone();
+    let name = |(name, _): &(String, CollectionMember)| name.clone();
     let Failures { failed: refused, not_tried } =
-        each(&objects, options.jobs, watch, name, |(name, len), watch| {
-            let got = folder.get(name, *len, watch)?;
+        each(&objects, options.jobs, watch, name, |(name, listed), watch| {
+            let got = folder.get(name, listed, watch)?;
             let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
             report.add(got.len, got.fetched, got.was_here, got.has_checksum);
             Ok(())
@@ -94,9 +95,9 @@ struct Got {
 }
 
 impl Folder<'_> {
-    fn get(&self, name: &str, len: Option<u64>, watch: Watch<'_>) -> Result<Got, Error> {
+    fn get(&self, name: &str, listed: &CollectionMember, watch: Watch<'_>) -> Result<Got, Error> {
         let url = self.url.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })?;
-        let len = match len {
+        let len = match listed.len_bytes {
             Some(len) => len,
             None => self.len_of(&url, watch)?,
         };
@@ -105,7 +106,7 @@ impl Folder<'_> {
             Ok(found) => {
                 let is_like = found.is_file() && found.len() == len;
                 let same = match (is_like, self.dry_run) {
-                    (true, false) => self.client.compare(&url, &to, watch)?,
+                    (true, false) => self.compare(&url, &to, listed, watch)?,
                     (true, true) => Same::Length,
                     (false, _) => Same::Other(String::new()),
                 };
@@ -126,6 +127,23 @@ impl Folder<'_> {
             Err(e) if e.kind() == io::ErrorKind::NotFound => self.fetch(&url, &to, len, watch),
             Err(e) => Err(Error::io("look at", &to, e)),
         }
+    }
+
+    /// Compares the file with what the listing says of the object; if that is not enough, or
+    /// differs, with what the servers say.
+    fn compare(
+        &self,
+        url: &Url,
+        to: &Path,
+        listed: &CollectionMember,
+        watch: Watch<'_>,
+    ) -> Result<Same, Error> {
+        let (len_bytes, checksum) = (listed.len_bytes, listed.checksum.clone());
+        let told = Told { len_bytes, checksum, server: self.url.to_string() };
+        Ok(match told.compare(to, watch)? {
+            same @ Same::Checksum(_) => same,
+            Same::Length | Same::Other(_) => self.client.compare(url, to, watch)?,
+        })
     }
 
     fn fetch(&self, url: &Url, to: &Path, len: u64, watch: Watch<'_>) -> Result<Got, Error> {

@@ -14,8 +14,8 @@ use crate::{Error, Watch};
 /// The objects below a collection.
 #[derive(Debug, Default)]
 pub(super) struct ListedObjects {
-    /// The objects by their path below the collection, with their length if the listing has it.
-    pub(super) objects: BTreeMap<String, Option<u64>>,
+    /// The objects by their path below the collection.
+    pub(super) objects: BTreeMap<String, CollectionMember>,
     /// Collections that could not be listed, and names that cannot be files.
     pub(super) failed: Vec<Failed>,
 }
@@ -69,7 +69,7 @@ pub(super) fn list(
                     let error = Error::ObjectName { name: name.clone() };
                     listed.failed.push(Failed { name, error });
                 } else if !entry.collection {
-                    listed.objects.insert(name, entry.len_bytes);
+                    listed.objects.insert(name, entry);
                 } else if wanted(&name) {
                     below.push(name);
                 }

@@ -46,10 +46,9 @@ pub fn publish_folder(
     files.sort_by(|a, b| Reverse(a.len_bytes).cmp(&Reverse(b.len_bytes)).then(a.name.cmp(&b.name)));
     let total = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
     let there = there(client, url, &files, options, watch)?;
-    let listed = |file: &File| match there.as_ref().map(|there| there.objects.get(&file.name)) {
-        Some(None) => Listed::Absent,
-        Some(Some(Some(len_bytes))) => Listed::Len(*len_bytes),
-        None | Some(Some(None)) => Listed::Unknown,
+    let listed = |file: &File| {
+        let there = there.as_ref().map(|there| there.objects.get(&file.name));
+        there.map_or(Listed::Unknown, Listed::of)
     };
     if !options.dry_run {
         let missing = files.iter().filter(|file| listed(file) == Listed::Absent);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gular_files::Watch;
-use gular_pelican::{Client, Error as Pelican, Listed, Url};
+use gular_pelican::{Client, CollectionMember, Error as Pelican, Listed, Url};
 
 /// The names and lengths in a collection when the work began, which need one request instead of one per object.
 /// (Also, XRootD 5.5.3 closes a connection after each 404, which can crash it over TLS with several
@@ -11,7 +11,7 @@ use gular_pelican::{Client, Error as Pelican, Listed, Url};
 ///
 /// The listing is made once, since listing all objects costs the origin far more than asking for a
 /// single one. The client asks for each object if the token could overwrite it.
-pub(super) struct Listing(Option<BTreeMap<String, Option<u64>>>);
+pub(super) struct Listing(Option<BTreeMap<String, CollectionMember>>);
 
 impl Listing {
     /// Lists `collection`; empty if it cannot be listed.
@@ -20,12 +20,8 @@ impl Listing {
     }
 
     /// What the listing says of an object.
-    pub(super) fn of(&self, name: &str) -> Listed {
-        match self.0.as_ref().map(|names| names.get(name)) {
-            Some(None) => Listed::Absent,
-            Some(Some(Some(len_bytes))) => Listed::Len(*len_bytes),
-            None | Some(Some(None)) => Listed::Unknown,
-        }
+    pub(super) fn of(&self, name: &str) -> Listed<'_> {
+        self.0.as_ref().map_or(Listed::Unknown, |names| Listed::of(names.get(name)))
     }
 }
 
@@ -33,11 +29,11 @@ fn names(
     client: &Client,
     collection: &Url,
     watch: Watch<'_>,
-) -> Option<BTreeMap<String, Option<u64>>> {
+) -> Option<BTreeMap<String, CollectionMember>> {
     match client.list(collection, watch) {
         Ok(listing) => {
             let entries = listing.entries.into_iter();
-            Some(entries.map(|entry| (entry.name, entry.len_bytes)).collect())
+            Some(entries.map(|entry| (entry.name.clone(), entry)).collect())
         }
         Err(Pelican::NotFound { .. }) => Some(BTreeMap::new()),
         Err(_) => None,

@@ -1,4 +1,4 @@
-//! The body of a request: empty, or bytes that are held back until they may be sent.
+//! The body of a request: none, a short text, or bytes that are held back until they may be sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,6 +14,8 @@ pub(super) type SourceError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) enum Outgoing {
     /// The request has no body.
     Empty,
+    /// These bytes, at once.
+    Text(Bytes),
     /// Exactly `left` more bytes, from `source`, once the gate opens.
     Gated {
         gate: Option<oneshot::Receiver<()>>,
@@ -30,7 +32,14 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, SourceError>>> {
-        let Self::Gated { gate, source, left } = &mut *self else { return Poll::Ready(None) };
+        let (gate, source, left) = match &mut *self {
+            Self::Empty => return Poll::Ready(None),
+            Self::Text(text) => {
+                let text = std::mem::take(text);
+                return Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))));
+            }
+            Self::Gated { gate, source, left } => (gate, source, left),
+        };
         if let Some(waiting) = gate {
             match Pin::new(waiting).poll(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -62,6 +71,7 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
+            Self::Text(text) => text.is_empty(),
             Self::Gated { left, .. } => *left == 0,
         }
     }
@@ -69,6 +79,7 @@ impl Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
+            Self::Text(text) => SizeHint::with_exact(text.len() as u64),
             Self::Gated { left, .. } => SizeHint::with_exact(*left),
         }
     }

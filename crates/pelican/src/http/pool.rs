@@ -46,7 +46,7 @@ pub(crate) enum Role {
     Other,
 }
 
-/// A request without its body.
+/// A request; the bytes of an upload come besides it.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -54,6 +54,8 @@ pub(crate) struct Request {
     /// The path and the query, encoded.
     pub(crate) target: String,
     pub(crate) headers: Vec<(HeaderName, String)>,
+    /// The body, where it is a short text that never changes.
+    pub(crate) text: Option<&'static str>,
     pub(crate) token: Option<Token>,
     /// Time limit for the head of the answer, if it may take longer than other silences.
     pub(crate) patience: Option<Duration>,
@@ -71,7 +73,8 @@ impl Request {
     pub(crate) fn new(method: Method, server: &Server, target: impl Into<String>) -> Self {
         let (server, target) = (server.clone(), target.into());
         let (headers, role) = (Vec::new(), Role::Data);
-        Self { method, server, target, headers, token: None, patience: None, role }
+        let (text, token, patience) = (None, None, None);
+        Self { method, server, target, headers, text, token, patience, role }
     }
 
     pub(crate) fn role(self, role: Role) -> Self {
@@ -81,6 +84,10 @@ impl Request {
     pub(crate) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
+    }
+
+    pub(crate) fn text(self, text: &'static str) -> Self {
+        Self { text: Some(text), ..self }
     }
 
     /// Adds `token`, unless others could read it on the way.
@@ -193,7 +200,7 @@ impl Http {
         &self.identity.job_id
     }
 
-    /// Sends a request without a body and waits for the head of the answer.
+    /// Sends a request without an upload and waits for the head of the answer.
     ///
     /// A kept connection may have been closed meanwhile, so a request that fails on one is sent
     /// again, once, on a new one. So is a request without any answer within a quarter of the time:
@@ -243,7 +250,8 @@ impl Http {
         request: &Request,
         limit: Duration,
     ) -> Result<hyper::Response<Incoming>, Fault> {
-        let message = self.message(request, conn, Some(limit), Outgoing::Empty)?;
+        let body = request.text.map_or(Outgoing::Empty, |text| Outgoing::Text(text.into()));
+        let message = self.message(request, conn, Some(limit), body)?;
         match timeout(limit, conn.sender.send_request(message)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Fault::lost(&error, &conn.meter)),
@@ -258,7 +266,14 @@ impl Http {
         conn: Conn,
     ) -> Response {
         let home = (self.idle.clone(), request.server.clone());
-        Response::new(answer, Some(conn), home, self.timeouts.stall, request.token.clone())
+        let stall = self.timeouts.stall;
+        let mut response = Response::new(answer, Some(conn), home, stall, request.token.clone());
+        // A server that does not do what the text asks for may not have read it either, and would
+        // take it for the next request. XRootD 5.5.3 closes such connections itself.
+        if request.text.is_some() && response.status != 207 {
+            response.detach(None);
+        }
+        response
     }
 
     /// A connection that is ready: a kept one when `kept` allows it, else a new one.

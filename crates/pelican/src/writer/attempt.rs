@@ -84,10 +84,13 @@ impl Writer {
     ) -> Result<Tried, Error> {
         let there = match known {
             Some(known) => Ok(known),
-            None => {
-                let len_known = !job.began.get() && job.listed == Listed::Len(job.local.len);
-                self.compare(job, route, place, len_known).await
-            }
+            None => match listed_same(job)? {
+                Some(same) => Ok(same),
+                None => {
+                    let len_known = !job.began.get() && job.listed.has_len(job.local.len);
+                    self.compare(job, route, place, len_known).await
+                }
+            },
         };
         match there {
             Ok(There::Same(how)) if job.began.get() => return Ok(written(how)),
@@ -244,4 +247,15 @@ fn is_collection() -> Tried {
 fn is_passing(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["drain", "try again", "shortly", "retry"].iter().any(|word| words.contains(word))
+}
+
+/// Compares the file with what a listing says of the object, if it says enough: nobody need be
+/// asked. A checksum that differs is no verdict, since the listing may be older than the object.
+fn listed_same(job: &Job<'_>) -> Result<Option<There>, Error> {
+    let Listed::Summed(len_bytes, theirs) = job.listed else { return Ok(None) };
+    if job.began.get() || job.compare_by == CompareBy::Size || len_bytes != job.local.len {
+        return Ok(None);
+    }
+    let is_same = job.local.checksum(theirs, job.watch)? == *theirs;
+    Ok(is_same.then_some(There::Same(Compared::Bytes)))
 }

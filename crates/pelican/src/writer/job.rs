@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::path::Path;
 
 use super::file::Local;
-use crate::Url;
+use crate::checksum::Checksum;
+use crate::{CollectionMember, Url};
 use gular_files::Watch;
 
 /// What to do if an object of this name has different bytes.
@@ -48,7 +49,7 @@ pub enum Compared {
 
 /// What a listing says of an object, so that it need not be looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Listed {
+pub enum Listed<'a> {
     /// There was no listing, or it does not say.
     #[default]
     Unknown,
@@ -58,6 +59,26 @@ pub enum Listed {
     Absent,
     /// The listing has an object of this length.
     Len(u64),
+    /// The listing has an object of this length, and tells its checksum: if both are those of the
+    /// file, the origin is not asked.
+    Summed(u64, &'a Checksum),
+}
+
+impl<'a> Listed<'a> {
+    /// What a member of a listing says; `None` where the listing does not have the object.
+    #[must_use]
+    pub fn of(member: Option<&'a CollectionMember>) -> Self {
+        match member.map(|member| (member.len_bytes, &member.checksum)) {
+            None => Self::Absent,
+            Some((None, _)) => Self::Unknown,
+            Some((Some(len_bytes), None)) => Self::Len(len_bytes),
+            Some((Some(len_bytes), Some(checksum))) => Self::Summed(len_bytes, checksum),
+        }
+    }
+
+    pub(crate) fn has_len(self, len_bytes: u64) -> bool {
+        matches!(self, Self::Len(found) | Self::Summed(found, _) if found == len_bytes)
+    }
 }
 
 /// A file to upload, and the name that it gets.
@@ -70,7 +91,7 @@ pub struct Upload<'a> {
     /// What to do if an object of this name has other bytes.
     pub if_taken: IfTaken,
     /// What a listing says of the name.
-    pub listed: Listed,
+    pub listed: Listed<'a>,
     /// How object and file are compared.
     pub compare_by: CompareBy,
 }
@@ -105,7 +126,7 @@ pub(crate) struct Job<'a> {
     pub(crate) local: &'a Local<'a>,
     pub(crate) if_taken: IfTaken,
     pub(crate) compare_by: CompareBy,
-    pub(crate) listed: Listed,
+    pub(crate) listed: Listed<'a>,
     pub(crate) dry_run: bool,
     pub(crate) progress: &'a dyn Fn(i64),
     pub(crate) watch: Watch<'a>,

@@ -63,7 +63,12 @@ impl Talk {
         let raw = String::from_utf8(raw).unwrap();
         let mut words = raw.split(' ');
         let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-        Some(Head { method, target, raw })
+        let head = Head { method, target, raw };
+        // What a listing is asked for is no trap, so no server needs to see it.
+        if head.method == "PROPFIND" {
+            self.body(head.content_length());
+        }
+        Some(head)
     }
 
     /// Up to `n` bytes of a body; fewer when the client stops.
