@@ -731,6 +731,9 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         E::NotCollection { .. } => {
             "fetch this object without `-r`, or give the URL of the collection that contains it"
         }
+        E::SingleObject { .. } => {
+            "give the URL of a bundle; `gular fetch` reads a single object, and checks it if the URL has its digest"
+        }
         E::NoBundleUrl { .. } => "copy the URL from the output of `gular publish`",
         E::AnotherBundle { .. } => {
             "check that the URL has the right version and the complete digest, as `gular publish` printed them; a published version never changes"

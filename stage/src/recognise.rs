@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_files::Env;
-use gular_transfer::{BundleUrl, Cache, Client, FetchOptions, RemoteBundle, Trust, Watch};
+use gular_transfer::{BundleUrl, Cache, Client, FetchOptions, Remote, RemoteBundle, Trust, Watch};
 
 use super::mount;
 use super::need::Need;
@@ -105,7 +105,7 @@ pub(super) fn remote(
     env: &Env,
     watch: Watch<'_>,
 ) -> Result<RemoteBundle, Error> {
-    Ok(RemoteBundle::open(&client(options, env)?, url, watch)?)
+    Ok(Remote::bundle(&client(options, env)?, url, watch)?)
 }
 
 /// Makes the client for fetching.

@@ -42,6 +42,12 @@ pub enum Error {
         /// The URL.
         url: String,
     },
+    /// The URL is that of an object, where a bundle is needed.
+    #[error("`{url}` is a single object and not a bundle")]
+    SingleObject {
+        /// The URL.
+        url: String,
+    },
     /// A file of a bundle cannot be published under its name.
     #[error("the file `{name}` cannot be published: its name cannot be part of a URL")]
     ObjectName {
@@ -341,6 +347,9 @@ impl Error {
             }
             Self::NoBundleUrl { .. } => {
                 Some("give the URL that was printed when the bundle was published")
+            }
+            Self::SingleObject { .. } => {
+                Some("give the URL of a bundle; a single object is checked when it is fetched")
             }
             Self::Changed { .. } => Some(
                 "ask the publisher: what is published must not change. To use the new data, add its digest to the URL: URL#blake3=…",

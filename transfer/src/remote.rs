@@ -374,6 +374,21 @@ impl Remote {
             _ => Err(no_bundle),
         }
     }
+
+    /// Finds the bundle at `url`, for work that only a bundle allows.
+    ///
+    /// # Errors
+    /// [`Error::SingleObject`]; those of [`Remote::find`].
+    pub fn bundle(
+        client: &Client,
+        url: &BundleUrl,
+        watch: Watch<'_>,
+    ) -> Result<RemoteBundle, Error> {
+        match Self::find(client, url, watch)? {
+            Self::Bundle(bundle) => Ok(*bundle),
+            Self::Object { .. } => Err(Error::SingleObject { url: url.url.to_string() }),
+        }
+    }
 }
 
 /// Returns the files of `shards`, each once: a shard may be listed several times, such as once per

@@ -14,7 +14,7 @@ use gular_bundle::{
 };
 use gular_files::{Watch, parallel};
 use gular_pelican::{Attempts, Client, Error as Pelican, Url};
-use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored, wrong_copies};
+use gular_transfer::{BundleUrl, Error as Transfer, Remote, RemoteBundle, Stored, wrong_copies};
 
 use crate::samples::{is_chosen, touches};
 use crate::shard::WRITTEN_WRONGLY;
@@ -42,7 +42,7 @@ pub fn verify_url(
     let Watch { progress, cancel, .. } = watch;
     let start = Instant::now();
     let url = BundleUrl { url: url.clone(), digest: options.digest };
-    let remote = match RemoteBundle::open(client, &url, watch) {
+    let remote = match Remote::bundle(client, &url, watch) {
         Ok(remote) => remote,
         Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
             return Ok(without_manifest(&attempts, options, start));

@@ -56,6 +56,20 @@ fn an_absent_object_is_one_error_that_names_it() {
 }
 
 #[test]
+fn a_single_object_is_named_where_a_bundle_is_needed() {
+    let site = Site::shared();
+    let (dir, url) = (site.scratch(), format!("{}/one.bin", site.collection("single")));
+    put(dir.path(), "one.bin", b"one");
+    site.json(["publish", text(&dir.path().join("one.bin")), &url]);
+    for args in [&["verify", &url][..], &["stage", &url]] {
+        let outcome = site.run(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+        let said = format!("error: `{url}` is a single object and not a bundle\nhint: ");
+        assert!(outcome.stderr.starts_with(&said), "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_mistyped_namespace_is_no_reason_to_try_again() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { public_read: true, ..Options::new(dir.path().join("federation")) };
