@@ -120,13 +120,37 @@ impl Reader {
         found.map_err(|fault| unusable(url, &place, fault.to_string()))
     }
 
-    /// The answer of the server that lists, and where it was asked for.
+    /// The answer of the server that lists, and where it was asked for. One that was cut off is asked
+    /// for again.
     async fn multistatus(
         &self,
         url: &Url,
         verb: Verb,
         depth: &str,
     ) -> Result<(Place, Vec<u8>), Error> {
+        let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
+        let mut retry = Retry::new(policy, self.options.patience / 6);
+        loop {
+            let (place, response) = self.ask_multistatus(url, verb, depth, policy).await?;
+            let fault = match response.read(MAX_LISTING_BYTES).await {
+                Ok(body) => return Ok((place, body)),
+                Err(fault) => fault,
+            };
+            let may_pass = matches!(fault, Fault::Lost(_) | Fault::Stalled { .. });
+            match retry.again(None).filter(|_| may_pass) {
+                Some(wait) => sleep(wait).await,
+                None => return Err(unusable(url, &place, fault.to_string())),
+            }
+        }
+    }
+
+    async fn ask_multistatus(
+        &self,
+        url: &Url,
+        verb: Verb,
+        depth: &str,
+        policy: Policy,
+    ) -> Result<(Place, Response), Error> {
         let route = self.router.route(url, verb).await?;
         let asked = |place: &Place| {
             let request = Request::new(propfind(), &place.server, place.target.as_str())
@@ -136,17 +160,16 @@ impl Reader {
                 false => request.header(CONTENT_LENGTH, "0"),
             }
         };
-        let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
         let (place, response) = self.first_answer(url, &route, "list", policy, asked).await?;
         match response.status {
-            207 => {}
-            404 => return Err(not_found(url, &place, response).await),
+            207 => Ok((place, response)),
+            404 => Err(not_found(url, &place, response).await),
             401 | 403 => {
                 let namespace = route.namespace.as_ref();
-                return Err(self
+                Err(self
                     .credentials
                     .denied(Action::Read, url, namespace, &place.server, response)
-                    .await);
+                    .await)
             }
             status => {
                 let is_page = is_page(&response);
@@ -155,12 +178,8 @@ impl Reader {
                     return Err(unusable(url, &place, reason));
                 }
                 let reason = format!("`{}` {reason}", place.server);
-                return Err(Error::Unsupported { action: "list", url: url.to_string(), reason });
+                Err(Error::Unsupported { action: "list", url: url.to_string(), reason })
             }
-        }
-        match response.read(MAX_LISTING_BYTES).await {
-            Ok(body) => Ok((place, body)),
-            Err(fault) => Err(unusable(url, &place, fault.to_string())),
         }
     }
 

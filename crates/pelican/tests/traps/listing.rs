@@ -174,6 +174,22 @@ fn a_listing_is_asked_for_as_patiently_as_an_object() {
     assert_eq!(origin.heads().len(), 4);
 }
 
+#[test]
+fn a_listing_that_was_cut_off_is_asked_for_again() {
+    let asked = AtomicUsize::new(0);
+    let origin = Server::start(move |talk, _| {
+        if asked.fetch_add(1, Ordering::SeqCst) < 2 {
+            talk.send("HTTP/1.1 207 Multi-Status\r\nContent-Length: 1000\r\n\r\n<D:multi");
+            talk.close();
+            return false;
+        }
+        multistatus(talk, &[("/ns/d", None), ("/ns/d/x", Some(1))]);
+        true
+    });
+    assert_eq!(names(&list(&federation(&origin, ""), "/ns/d").unwrap()), [("x", "/ns/d/x")]);
+    assert_eq!(origin.heads().len(), 3);
+}
+
 /// A server that cannot list says so with another status, so it may list at another time.
 #[test]
 fn a_login_page_in_place_of_a_listing_is_not_the_last_word() {
