@@ -114,9 +114,12 @@ impl Client<'_> {
                 End::Other(status) => {
                     let said = fs::read_to_string(err_of(&log)).unwrap_or_default();
                     let is_refusal = matches!(status.code(), Some(1 | 2));
-                    let said = said.lines().find(|line| line.starts_with("error: "));
-                    let said = said.unwrap_or("it printed no error");
-                    if is_refusal && self.at.faults.is_about_a_lie(lies, said) {
+                    let errors = || said.lines().filter(|line| line.starts_with("error: "));
+                    // A folder has an error per object, and the worst decides the exit code.
+                    let mut refused = errors();
+                    let is_lie = |line| self.at.faults.is_about_a_lie(lies, line);
+                    let said = errors().next().unwrap_or("it printed no error");
+                    if is_refusal && refused.any(is_lie) {
                         self.at.tally.refused.fetch_add(1, Relaxed);
                         sleep(LATER);
                         runs += 1;
