@@ -371,6 +371,8 @@ impl Remote {
             }
             Err(error @ Pelican::NotFound { .. }) if missing => Err(error.into()),
             Err(error @ (Pelican::Denied { .. } | Pelican::Cancelled)) => Err(error.into()),
+            // Nobody could say whether it is an object.
+            Err(error) if missing && error.is_passing() => Err(error.into()),
             _ => Err(no_bundle),
         }
     }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use gular_bundle::{Digest, MANIFEST_NAME};
 use gular_pelican::{Client, ClientOptions, Env, Watch};
@@ -97,6 +98,22 @@ fn an_object_is_looked_at_when_there_is_no_manifest_below_it() {
         let found = find(&format!("{server}/set/x{end}")).unwrap();
         assert!(matches!(found, Remote::Object { len_bytes: 7 }), "{found:?}");
         assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+    }
+}
+
+#[test]
+fn nothing_is_said_to_be_missing_while_nobody_can_say_what_is_there() {
+    let (server, _log) = serve(|method, _| match method {
+        "GET" => (404, b"no such file".to_vec()),
+        _ => (503, Vec::new()),
+    });
+    let patience = Duration::from_millis(100);
+    let options = ClientOptions { patience, ..ClientOptions::new(Env::default()) };
+    let client = Client::new(options).unwrap();
+    for end in [String::new(), format!("#blake3={}", Digest::of(b"").hex())] {
+        let url: BundleUrl = format!("{server}/set/x{end}").parse().unwrap();
+        let error = Remote::find(&client, &url, Watch::never()).unwrap_err();
+        assert!(error.is_passing(), "{end}: {error}");
     }
 }
 
