@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gular_bundle::{Digest, MANIFEST_NAME};
 use gular_pelican::{Client, ClientOptions, Env, Watch};
-use gular_transfer::{BundleUrl, Error, Remote};
+use gular_transfer::{BundleUrl, Error, Remote, fetch_object};
 
 use crate::fixtures;
 
@@ -114,6 +114,24 @@ fn nothing_is_said_to_be_missing_while_nobody_can_say_what_is_there() {
         let url: BundleUrl = format!("{server}/set/x{end}").parse().unwrap();
         let error = Remote::find(&client, &url, Watch::never()).unwrap_err();
         assert!(error.is_passing(), "{end}: {error}");
+    }
+}
+
+/// The server that was asked first told 3 bytes.
+#[test]
+fn an_object_whose_length_was_told_wrongly_is_fetched_nevertheless() {
+    let (server, _log) = serve(|method, path| match (method, path) {
+        ("GET" | "HEAD", "/set/x") => (200, b"7 bytes".to_vec()),
+        _ => (404, Vec::new()),
+    });
+    let client = Client::new(ClientOptions::new(Env::default())).unwrap();
+    for end in [String::new(), format!("#blake3={}", Digest::of(b"7 bytes").hex())] {
+        let to = tempfile::tempdir().unwrap();
+        let url: BundleUrl = format!("{server}/set/x{end}").parse().unwrap();
+        let done = fetch_object(&client, &url, 3, to.path(), false, Watch::never());
+        let (report, file) = done.unwrap();
+        assert_eq!(std::fs::read(file).unwrap(), b"7 bytes");
+        assert_eq!((report.bytes, report.bytes_fetched), (7, 7));
     }
 }
 

@@ -62,7 +62,7 @@ fn fetch(
 ) -> Result<(FetchReport, PathBuf), Error> {
     let start = Instant::now();
     let to = dir.join(url.url.name());
-    let report = |digest: Option<Digest>, fetched: u64, (checked, checked_how)| FetchReport {
+    let report = |digest, len_bytes: u64, fetched, (checked, checked_how)| FetchReport {
         bytes_fetched: fetched,
         bytes_kept: len_bytes.saturating_sub(fetched),
         dry_run,
@@ -75,7 +75,7 @@ fn fetch(
     if dry_run {
         check_space(dir, missing(&to, len_bytes))?;
         let checked = url.digest.map_or(Checked::Nothing, |_| Checked::Digest);
-        return Ok((report(url.digest, len_bytes, (checked, None)), to));
+        return Ok((report(url.digest, len_bytes, len_bytes, (checked, None)), to));
     }
     std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
     let lock = FolderLock::wait(dir, watch)?;
@@ -86,15 +86,32 @@ fn fetch(
         let (path, url) = (to.display().to_string(), url.to_string());
         return Err(Error::Occupied { path, url });
     }
-    check_space(dir, missing(&to, len_bytes))?;
-    let job = ObjectJob { client, to: &to, len_bytes, watch };
-    let done = match (tree, url.digest) {
-        (Some(tree), _) => job.by_blocks(&url.url, tree)?,
-        (None, Some(expected)) => job.with_digest(&url.url, expected)?,
-        (None, None) => job.without(&url.url)?,
+    let fetch = |len_bytes| {
+        check_space(dir, missing(&to, len_bytes))?;
+        let job = ObjectJob { client, to: &to, len_bytes, watch };
+        match (tree, url.digest) {
+            (Some(tree), _) => job.by_blocks(&url.url, tree),
+            (None, Some(expected)) => job.with_digest(&url.url, expected),
+            (None, None) => job.without(&url.url),
+        }
+    };
+    let (done, len_bytes) = match fetch(len_bytes) {
+        // One server told the length, and perhaps wrongly.
+        Err(Error::Pelican(error @ Pelican::Corrupt { .. })) if tree.is_none() => {
+            let url = match url.url.scheme() {
+                Scheme::Pelican => &url.url.direct(),
+                _ => &url.url,
+            };
+            let told = client.head(url, watch).ok().and_then(|stat| stat.len_bytes);
+            match told.filter(|told| *told != len_bytes) {
+                Some(told) => (fetch(told)?, told),
+                None => return Err(error.into()),
+            }
+        }
+        done => (done?, len_bytes),
     };
     drop(lock);
-    Ok((report(Some(done.digest), done.fetched, (done.checked, done.how)), to))
+    Ok((report(Some(done.digest), len_bytes, done.fetched, (done.checked, done.how)), to))
 }
 
 /// Describes the object at `url` if `dir` has all of it: its digest in the URL proves that, and no
