@@ -168,7 +168,7 @@ def further_compressions():
                 file.write(whole(np.dtype(dtype), (bands, 61, 83)))
             with rasterio.open(path) as file:
                 expected[path.name] = np.ascontiguousarray(file.read().transpose(1, 2, 0))
-        gular("pack", source, f"bundle tiff {number}", "--as", "arrays", *LABELS)
+        gular("pack", source, f"bundle tiff {number}", "--as", "arrays", "--images", "{key}.{ext}", *LABELS)
         found = values(f"bundle tiff {number}")
         n += len(found)
         wrong += [(dtype, bands, key) for key in expected if not same(found[key], expected[key])]

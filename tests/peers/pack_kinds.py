@@ -150,7 +150,7 @@ def systems_that_files_describe_themselves():
             file.write(pixels("uint8", 1, 8, 8).transpose(2, 0, 1))
         with rasterio.open(path) as file:
             expected[path.name] = file.crs
-    gular("pack", source, "bundle systems", "--as", "arrays", *LABELS)
+    gular("pack", source, "bundle systems", "--as", "arrays", "--images", "{key}.{ext}", *LABELS)
     found = {key: bytes(text).decode() for key, text in values("bundle systems", "image_crs").items()}
     wrong = [key for key, text in found.items() if rasterio.CRS.from_user_input(text) != expected[key]]
     check("a CRS without a code is GDAL's", len(found) == len(expected) and not wrong, wrong)
