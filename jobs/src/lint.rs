@@ -278,6 +278,9 @@ mod tests {
         batch("#SBATCH --array=1-10%1 -o %A_%a", "srun python train.py");
         batch("", "srun server &\nwhile true; do curl -s x || exit 1; sleep 9; done");
         batch("#SBATCH -n4", "srun --container-image=x python train.py");
+        batch("#SBATCH -n1 --mem=16G\n#SBATCH hetjob\n#SBATCH -n64 --mem-per-cpu=2G", "true");
+        batch("#SBATCH --gpus=a100:2,v100:2 --nodes=4 --begin=\"now + 2 hours\"", "true");
+        batch("#SBATCH --hint=compute_bound,nomultithread --mail-type=ARRAY_TASKS", "true");
         batch("#SBATCH -n4", "# PyTorch lightning\nsrun python train.py");
         batch(
             "#SBATCH -n4",

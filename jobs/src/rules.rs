@@ -162,6 +162,10 @@ rules! {
         finds "a text where a number must be"
         why "condor_submit refuses it, or the job matches no machine"
         fix "write a whole number" source SUBMIT;
+    BAD_FORM = Submit Error "bad-value"
+        finds "a value of another form than the command takes: true or false, one word, a signal, `NAME=value`"
+        why "condor_submit refuses the file"
+        fix "write it as the manual shows" source SUBMIT;
     BAD_WORD = Submit Error "bad-value"
         finds "a value that the command does not have, or two that exclude each other"
         why "condor_submit refuses the file"

@@ -123,6 +123,14 @@ fn names_fit_without_the_zeros_and_with_the_extension_of_another_format() {
     put(&images, "007.jpg", &jpeg(9));
     let error = run(&images, &dir.path().join("two"), plan(), 1).unwrap_err();
     assert!(matches!(error, Error::Layout(LayoutError::UnclearRows { n: 1, .. })), "{error}");
+    // An image that a row names as it is has no other row.
+    fs::remove_file(images.join("007.jpg")).unwrap();
+    let rows = "id,label\n7.png,y\n0007.jpg,x\n0010.jpg,y\n0000.jpg,x\nb.png,x\nb.jpg,y\n";
+    fs::write(&table, rows).unwrap();
+    let out = dir.path().join("exact");
+    run(&images, &out, plan(), 1).unwrap();
+    let classes: Vec<Option<i32>> = samples(&out).iter().map(|sample| sample.2).collect();
+    assert_eq!(classes, [Some(0), Some(0), Some(1), Some(1)]);
 }
 
 #[test]

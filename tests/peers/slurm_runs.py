@@ -268,7 +268,7 @@ def what_lint_says_of_options():
     pathlib.Path("bad").mkdir()
     error, warning = "error", "warning"
     cases = {
-        "misspelt-option": ("#!/bin/bash\n#SBATCH --tmie=5\ntrue\n", False, error),
+        "misspelt-option": ("#!/bin/bash\n#SBATCH --ntaks=5\ntrue\n", False, error),
         "unknown-option": ("#!/bin/bash\n#SBATCH --frobnicate=5\ntrue\n", False, warning),
         "bad-size": ("#!/bin/bash\n#SBATCH --mem=lots\ntrue\n", False, error),
         "bad-time": ("#!/bin/bash\n#SBATCH --time=5x\ntrue\n", False, error),

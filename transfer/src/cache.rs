@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, Split};
 use gular_files::{folder_of, remove_abandoned_temps, write_file};
 use gular_pelican::{Client, Env, Scheme};
 
@@ -332,9 +332,14 @@ impl Cache {
     }
 
     /// Returns the URL of the bundle that this cache's user let this program copy to the folder `dir`,
-    /// unless that has the manifest of another bundle by now. A damaged manifest is not another one.
+    /// unless that has the manifest of another bundle by now, or nothing of one. A damaged manifest
+    /// is not another one.
     #[must_use]
     pub fn url_of_damaged_copy(&self, dir: &Path) -> Option<BundleUrl> {
+        // A folder that has nothing of a bundle is used for something else by now.
+        if !dir.join(MANIFEST_NAME).exists() && !dir.join(DATA_DIR).is_dir() {
+            return None;
+        }
         let own = read_manifest(dir).ok().and_then(|bytes| ManifestFile::parse("it", bytes).ok());
         let recorded = self.recorded(dir)?;
         Some(recorded).filter(|url| own.is_none_or(|own| Some(own.digest()) == url.digest))

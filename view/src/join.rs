@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::Error;
 
 /// The most rows of a table that are compared; they take 24 bytes each.
-const MOST_ROWS: usize = 1_000_000;
+pub(crate) const MOST_ROWS: usize = 1_000_000;
 
 /// The keys and labels of a table's first rows.
 #[derive(Default)]

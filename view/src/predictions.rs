@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::error::TableError;
-use crate::join::{BundleLabels, Joined, Rows};
+use crate::join::{BundleLabels, Joined, MOST_ROWS, Rows};
 use crate::runs::Run;
 use crate::sample_name::name;
 use crate::table;
@@ -372,7 +372,7 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     };
     Ok(json!({
         "name": run.shown, "n": n, "right": right, "unknown": unknown,
-        "labels_of_bundle": of_bundle.is_some(), "elsewhere": elsewhere,
+        "labels_of_bundle": of_bundle.is_some().then_some(MOST_ROWS), "elsewhere": elsewhere,
         "classes": classes.names.get(..side), "confusion": confusion, "is_ranked": is_ranked,
         "surest": shown(&surest.0), "worst": shown(&worst.0),
         "joined": joined, "unread_scores": { "n": unread.0, "cell": unread.1 },

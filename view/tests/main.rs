@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use gular_bundle::{
     About, BundlePath, DATA_DIR, Dtype, Envelope, Field, FieldName, Manifest, OpenOptions, Payload,
@@ -156,6 +157,16 @@ impl Served {
         let text = String::from_utf8(body).unwrap();
         assert_eq!(status, 200, "{path}: {text}");
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// What is found in the background, once it is there.
+    fn result(&self, path: &str) -> Value {
+        let found = (0..6000).find_map(|_| {
+            let found = self.json(path)["result"].clone();
+            thread::sleep(Duration::from_millis(10));
+            (!found.is_null()).then_some(found)
+        });
+        found.unwrap()
     }
 
     fn refused(&self, path: &str) -> (u16, String) {
@@ -325,12 +336,7 @@ fn a_sample_is_shown_with_its_picture_mask_and_boxes() {
     assert!(status == 500 && text.contains("`caption` of `train/<b>10</b>.png`"), "{text}");
     assert_eq!(page.refused("api/picture?id=1.2&bands=1,x").0, 400);
     assert_eq!(page.refused("api/picture?id=1.2&field=none").0, 400);
-    let pairs = loop {
-        let found = page.json("api/pairs?kind=equal");
-        if !found["result"].is_null() {
-            break found["result"].clone();
-        }
-    };
+    let pairs = page.result("api/pairs?kind=equal");
     assert_eq!((&pairs["compared"], &pairs["n"]), (&json!(16), &json!(0)));
 }
 
@@ -338,12 +344,7 @@ fn a_sample_is_shown_with_its_picture_mask_and_boxes() {
 #[test]
 fn a_group_of_duplicates_says_what_is_true_of_all_its_samples() {
     let page = Served::with(|n| (i64::from(n == 13), if n < 14 { 0 } else { n }));
-    let found = loop {
-        let found = page.json("api/pairs?kind=equal");
-        if !found["result"].is_null() {
-            break found["result"].clone();
-        }
-    };
+    let found = page.result("api/pairs?kind=equal");
     let group = &found["groups"][0];
     assert_eq!((&found["n"], &group["n"]), (&json!(1), &json!(14)));
     let shown = group["samples"].as_array().unwrap();
@@ -532,12 +533,7 @@ fn predictions_are_joined_with_their_pictures_by_key() {
         curves["runs"][0]["curves"][0],
         json!({"name": "loss", "every": 1, "points": [[1.0, 2.0], [2.0, 1.5]]})
     );
-    let found = loop {
-        let found = page.json("api/predictions?table=0");
-        if !found["result"].is_null() {
-            break found["result"].clone();
-        }
-    };
+    let found = page.result("api/predictions?table=0");
     assert_eq!(
         (&found["n"], &found["right"], &found["unknown"]),
         (&json!(5), &json!(1), &json!(1))
@@ -563,12 +559,7 @@ fn a_table_is_compared_with_the_labels_of_its_bundle() {
         let runs = vec![Run::new(&path).unwrap()];
         let site = Site::new(open(dir.path()), "bundle", dir.path().to_owned()).with_runs(runs);
         let page = Served::of(site, dir);
-        loop {
-            let found = page.json("api/predictions?table=0");
-            if !found["result"].is_null() {
-                break found["result"].clone();
-            }
-        }
+        page.result("api/predictions?table=0")
     };
     let example = |found: &Value, of: &str| (found[of]["n"].clone(), found[of]["key"].clone());
     let none = (json!(0), json!(""));
@@ -576,7 +567,7 @@ fn a_table_is_compared_with_the_labels_of_its_bundle() {
     let found = result(
         "key;prediction\ntrain/<b>2</b>.png;0\ntrain/<b>3</b>.png;0\nval/<b>13</b>.png;1\nelse;1\n",
     );
-    assert_eq!(found["labels_of_bundle"], true);
+    assert_eq!(found["labels_of_bundle"], 1_000_000);
     assert_eq!(
         (&found["n"], &found["right"], &found["unknown"]),
         (&json!(4), &json!(2), &json!(1))
@@ -589,7 +580,7 @@ fn a_table_is_compared_with_the_labels_of_its_bundle() {
     let found = result(
         "key,split,label,prediction\ntrain/<b>3</b>.png,train,0,0\ntrain/<b>3</b>.png,train,1,0\ntrain/<b>2</b>.png,val,0,0\n",
     );
-    assert_eq!(found["labels_of_bundle"], false);
+    assert_eq!(found["labels_of_bundle"], Value::Null);
     let joined = &found["joined"];
     assert_eq!(joined["rows"], 3);
     // The key is in another split.
@@ -609,12 +600,7 @@ fn a_run_is_shown_without_its_bundle() {
     let page = Served::of(Site::of_runs(runs, "answers.csv", dir.path().to_owned()), dir);
     let about = page.json("api/bundle");
     assert_eq!((&about["views"], &about["source"]), (&json!(["runs"]), &json!("answers.csv")));
-    let found = loop {
-        let found = page.json("api/predictions?table=0");
-        if !found["result"].is_null() {
-            break found["result"].clone();
-        }
-    };
+    let found = page.result("api/predictions?table=0");
     assert_eq!(found["classes"], json!(["9", "10"]));
     assert_eq!((&found["confusion"], &found["elsewhere"]), (&json!([[1, 0], [2, 0]]), &json!(0)));
     let keys = |list: &str| {

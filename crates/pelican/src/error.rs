@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::http;
 use crate::retry::Spent;
 use crate::{Diagnosis, Scheme, TokenError, Url, UrlError};
 
@@ -79,12 +78,6 @@ impl Blamed {
 impl From<String> for Blamed {
     fn from(words: String) -> Self {
         Self { words, cause: Cause::Other }
-    }
-}
-
-impl From<&http::Fault> for Blamed {
-    fn from(fault: &http::Fault) -> Self {
-        Self::new(fault, fault.cause())
     }
 }
 

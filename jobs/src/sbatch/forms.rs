@@ -11,6 +11,8 @@ pub(super) enum Form {
     Text,
     /// A whole number from 1 on.
     Count,
+    /// A whole number from 1 on, a range of them, or `*`.
+    Range,
     /// `4`, `2-4`, `1k`.
     Nodes,
     /// A size of memory or of a disk.
@@ -33,6 +35,8 @@ pub(super) enum Form {
     Distribution,
     /// A file, whose folder must be there.
     Output,
+    /// A list of these words.
+    All(&'static [&'static str]),
     /// One of these words.
     One(&'static [&'static str]),
     /// A list in which one of these words is.
@@ -50,6 +54,10 @@ impl Form {
         let (is_right, fix) = match self {
             Self::Text | Self::Output => return None,
             Self::Count => (is_count(value), "write a whole number from 1 on".to_owned()),
+            Self::Range => (
+                value == "*" || value.splitn(2, '-').all(is_count),
+                "write a whole number from 1 on, or a range: `2-4`".to_owned(),
+            ),
             Self::Nodes => (are_nodes(value), "write a number, or a range: `2-4`".to_owned()),
             Self::Size => (
                 slurm_bytes(value.trim_start_matches('+')).is_some(),
@@ -82,6 +90,7 @@ impl Form {
                 words(&LAYOUTS),
             ),
             Self::One(known) => (is_word(known, value), words(known)),
+            Self::All(known) => (value.split(',').all(|text| is_word(known, text)), words(known)),
             Self::Any(known) => (value.split(',').any(|text| is_word(known, text)), words(known)),
             Self::Beginning(known) => {
                 let starts = |start: &&str| {
@@ -141,13 +150,15 @@ fn are_nodes(text: &str) -> bool {
 
 /// As `parse_time` in src/common/parse_time.c: words in lower case, else numbers.
 fn is_moment(text: &str) -> bool {
+    let text = text.replace(' ', "");
+    let text = text.as_str();
     const WORDS: [&str; 6] = ["midnight", "noon", "fika", "teatime", "today", "tomorrow"];
     const UNITS: [&str; 5] = ["second", "minute", "hour", "day", "week"];
     if let Some(later) = text.strip_prefix("now") {
         let Some(later) = later.strip_prefix(['+', '-']) else { return later.is_empty() };
-        let unit = later.trim_start_matches(|c: char| c.is_ascii_digit());
+        let unit = later.trim_start_matches(|c: char| c.is_ascii_digit()).to_ascii_lowercase();
         return unit.len() < later.len()
-            && (unit.is_empty() || UNITS.contains(&unit.strip_suffix('s').unwrap_or(unit)));
+            && (unit.is_empty() || UNITS.contains(&unit.strip_suffix('s').unwrap_or(&unit)));
     }
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.starts_with('T') {
         return WORDS.contains(&text);

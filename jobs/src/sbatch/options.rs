@@ -1,8 +1,8 @@
 //! Options of sbatch: sbatch(1) of Slurm 25.05, and what sbatch 22.05 says of each.
 
 use super::forms::Form::{
-    self, Any, Array, Beginning, Count, Dependency, Distribution, Gpus, Gres, Moment, Nodes, One,
-    Output, Signal, Size, Text, Time,
+    self, All, Any, Array, Beginning, Count, Dependency, Distribution, Gpus, Gres, Moment, Nodes,
+    One, Output, Signal, Size, Text, Time,
 };
 
 /// An option.
@@ -35,8 +35,9 @@ const fn option(
 }
 
 /// Types of mail; sbatch takes a list in which one of them is.
-const MAIL: [&str; 12] = [
+const MAIL: [&str; 13] = [
     "none",
+    "array_tasks",
     "begin",
     "end",
     "fail",
@@ -71,7 +72,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
     option("container-id", None, Value, Text),
     option("contiguous", None, Nothing, Text),
     option("core-spec", Some('S'), Value, Text),
-    option("cores-per-socket", None, Value, Count),
+    option("cores-per-socket", None, Value, Range),
     option("cpu-freq", None, Value, Text),
     option("cpus-per-gpu", None, Value, Count),
     option("cpus-per-task", Some('c'), Value, Count),
@@ -81,7 +82,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
     option("distribution", Some('m'), Value, Distribution),
     option("error", Some('e'), Value, Output),
     option("exclude", Some('x'), Value, Text),
-    option("exclusive", None, Maybe, One(&["user", "mcs", "topo"])),
+    option("exclusive", None, Maybe, One(&["user", "mcs", "topo", "exclusive", "oversubscribe"])),
     option("export", None, Value, Text),
     option("export-file", None, Value, Text),
     option("extra", None, Value, Text),
@@ -101,7 +102,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
         "hint",
         None,
         Value,
-        One(&["compute_bound", "memory_bound", "multithread", "nomultithread"]),
+        All(&["compute_bound", "memory_bound", "multithread", "nomultithread"]),
     ),
     option("hold", Some('H'), Nothing, Text),
     option("ignore-pbs", None, Nothing, Text),
@@ -119,7 +120,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
     option("mincpus", None, Value, Count),
     option("network", None, Value, Text),
     option("nice", None, Maybe, Text),
-    option("no-kill", Some('k'), Maybe, One(&["off"])),
+    option("no-kill", Some('k'), Maybe, One(&["off", "no", "set"])),
     option("no-requeue", None, Nothing, Text),
     option("nodefile", Some('F'), Value, Text),
     option("nodelist", Some('w'), Value, Text),
@@ -149,7 +150,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
     option("resv-ports", None, Maybe, Text),
     option("segment", None, Value, Text),
     option("signal", None, Value, Signal),
-    option("sockets-per-node", None, Value, Count),
+    option("sockets-per-node", None, Value, Range),
     option("spread-job", None, Nothing, Text),
     option("spread-segments", None, Nothing, Text),
     option("stepmgr", None, Nothing, Text),
@@ -158,7 +159,7 @@ pub(super) const OPTIONS: [SbatchOption; 114] = [
     option("tasks-per-node", None, Value, Count),
     option("test-only", None, Nothing, Text),
     option("thread-spec", None, Value, Text),
-    option("threads-per-core", None, Value, Count),
+    option("threads-per-core", None, Value, Range),
     option("time", Some('t'), Value, Time),
     option("time-min", None, Value, Time),
     option("tmp", None, Value, Size),

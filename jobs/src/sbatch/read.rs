@@ -20,6 +20,8 @@ pub(crate) struct Header {
     pub(crate) settings: Vec<Setting>,
     /// The first line that is a command.
     pub(crate) first_command: usize,
+    /// Whether the job has several parts, each with options of its own (`hetjob`).
+    pub(crate) has_parts: bool,
 }
 
 impl Header {
@@ -156,7 +158,9 @@ fn options(n: usize, text: &str, header: &mut Header, report: &mut FileFindings)
                 push(n, option, value, header, report);
                 letters = if option.takes == Takes::Nothing { rest } else { "" };
             }
-        } else if !matches!(word, "hetjob" | "packjob") {
+        } else if matches!(word, "hetjob" | "packjob") {
+            header.has_parts = true;
+        } else {
             let what = format!("`{word}` does not belong to an option");
             report.add(&rules::SBATCH_WORD, n, what);
             return;
@@ -191,14 +195,15 @@ fn unknown(line: usize, name: &str, report: &mut FileFindings) {
     let distance = |option: &&str| crate::spelling::distance(option, name);
     let most = if name.len() < 6 { 1 } else { 2 };
     let near = names().min_by_key(distance).filter(|option| distance(option) <= most);
-    match near {
-        _ if !longer.is_empty() => {
-            let fix = format!("write one of {}", longer.join(", "));
-            report.add(&rules::SBATCH_MISSPELT, line, what).fix(fix);
-        }
-        Some(near) => {
-            report.add(&rules::SBATCH_MISSPELT, line, what).fix(format!("write `--{near}`"));
-        }
-        None => drop(report.add(&rules::SBATCH_OPTION, line, what)),
+    // A plug-in may have any short name.
+    let rule = match longer.is_empty() && (near.is_none() || name.len() <= 4) {
+        true => &rules::SBATCH_OPTION,
+        false => &rules::SBATCH_MISSPELT,
+    };
+    let finding = report.add(rule, line, what);
+    if !longer.is_empty() {
+        finding.fix(format!("write one of {}", longer.join(", ")));
+    } else if let Some(near) = near {
+        finding.fix(format!("write `--{near}`"));
     }
 }

@@ -140,6 +140,9 @@ const NEEDS: [(&str, &[&str]); 4] = [
 
 /// Checks options against each other.
 pub(super) fn together(header: &Header, report: &mut FileFindings) {
+    if header.has_parts {
+        return;
+    }
     for names in EXCLUSIVE {
         let mut given = names.iter().filter_map(|name| header.get(name));
         if let (Some(one), Some(other)) = (given.next(), given.next()) {
@@ -159,8 +162,8 @@ pub(super) fn together(header: &Header, report: &mut FileFindings) {
         }
     }
     let gpus = header.get("gpus").and_then(|gpus| {
-        let n = gpus.value.rsplit(':').next()?.parse::<u64>().ok()?;
-        Some((gpus, n))
+        let counts = gpus.value.split(',').map(|one| one.rsplit(':').next()?.parse::<u64>().ok());
+        Some((gpus, counts.sum::<Option<u64>>()?))
     });
     if let Some(((gpus, n), nodes)) = gpus.zip(header.number("nodes"))
         && n > 0

@@ -424,10 +424,12 @@ fn is_condition(text: &str) -> bool {
     let text = text.trim_start_matches(['!', ' ']).to_ascii_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
-        ["true" | "false" | "yes" | "no" | "t" | "f" | "defined"] | ["defined", _] => true,
+        ["true" | "false" | "yes" | "no" | "t" | "f" | "defined"]
+        | ["defined", _]
+        | ["defined", "use", _] => true,
         ["version", comparison, ..] => comparison.starts_with(['<', '>', '=', '!']),
         [one] => one.starts_with('$') || one.parse::<f64>().is_ok(),
-        _ => text.starts_with("$(") && text.ends_with(')') && text.matches(')').count() == 1,
+        _ => text.starts_with('$') && text.ends_with(')') && text.matches(')').count() == 1,
     }
 }
 

@@ -113,6 +113,8 @@ fn add(
         // Functions: the first argument is a macro's name, which `$INT(x)` and the like read.
         let name =
             if function.is_empty() { name } else { name.split(',').next().unwrap_or_default() };
+        // What a function makes of a macro is not computed.
+        expanded.varies |= !function.is_empty();
         let lower = name.trim().to_ascii_lowercase();
         if !function.is_empty() && !lower.chars().all(|c| c.is_alphanumeric() || c == '_') {
             expanded.varies = true;

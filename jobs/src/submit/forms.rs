@@ -131,7 +131,8 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
                 Signal => ("a signal", "write its name, such as `SIGTERM`, or its number"),
             };
             let what = format!("`{name} = {text}` is not {what}");
-            report.add(&rules::BAD_NUMBER, set.line, what).fix(fix);
+            let rule = if form == Number { &rules::BAD_NUMBER } else { &rules::BAD_FORM };
+            report.add(rule, set.line, what).fix(fix);
         }
     }
     for set in context.submit.sets.iter().filter(|set| set.attribute) {

@@ -201,7 +201,7 @@ impl Submit {
                 "include" | "use" if !is_set => {
                     submit.includes = true;
                     let file = text.split_once(':').filter(|(head, _)| {
-                        head.trim().eq_ignore_ascii_case("include") && !text.contains('$')
+                        head.trim().eq_ignore_ascii_case("include") && !text.contains(['$', '|'])
                     });
                     let file = file.map(|(_, file)| (line.number, file.trim().to_owned()));
                     submit.included.extend(file.filter(|_| ifs.is_empty()));

@@ -33,7 +33,7 @@ pub(super) fn check(context: &Context<'_>, report: &mut FileFindings) {
     if let Some(word) = without_value(&set.value) {
         let what = format!("`{word}` in `environment` is not `NAME=value`");
         report
-            .add(&rules::BAD_NUMBER, set.line, what)
+            .add(&rules::BAD_FORM, set.line, what)
             .fix("write `NAME=value`; a value with spaces in single quotes: `\"A=1 B='2 3'\"`");
     }
     if set.value.starts_with('"') {
@@ -68,7 +68,7 @@ fn without_value(text: &str) -> Option<&str> {
         return None;
     }
     let Some(inside) = text.strip_prefix('"') else {
-        let mut parts = text.split([';', '|']).map(str::trim);
+        let mut parts = text.split(';').map(str::trim);
         return parts.find(|part| !part.is_empty() && !part.contains('='));
     };
     let inside = inside.strip_suffix('"')?;
@@ -177,7 +177,16 @@ mod tests {
 
     #[test]
     fn what_is_not_a_variable_is_found() {
-        for right in ["", "A=1;B=2", "A=1; B=2;", "\"A=1 B='2 3'\"", "\"\"", "\"A=\"", "A=$(x) y"] {
+        for right in [
+            "",
+            "A=1;B=2",
+            "A=1; B=2;",
+            "FILTER=a|b",
+            "\"A=1 B='2 3'\"",
+            "\"\"",
+            "\"A=\"",
+            "A=$(x) y",
+        ] {
             assert_eq!(without_value(right), None, "{right}");
         }
         for (wrong, word) in [

@@ -346,8 +346,13 @@ impl<'a> ExampleFolders<'a> {
             let at = mask.split('/').position(|part| part == "{label}")?;
             let names: BTreeSet<&str> =
                 masks.iter().filter_map(|of| of.parts.get(at).copied()).collect();
-            let file = |name: &&str| (field_of(name), mask.replacen("{label}", &literal(name), 1));
-            let files = names.iter().map(file).collect();
+            let mut files: Vec<(String, String)> = Vec::new();
+            for name in names {
+                let field = field_of(name);
+                let same = files.iter().filter(|(known, _)| known.starts_with(&field)).count();
+                let field = if same == 0 { field } else { format!("{field}_{}", same + 1) };
+                files.push((field, mask.replacen("{label}", &literal(name), 1)));
+            }
             let when = "if these are the masks of one class each";
             return Some(WayToRead { when: when.to_owned(), files, leaves_out, asks: true, ..way });
         }

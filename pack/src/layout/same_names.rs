@@ -360,7 +360,10 @@ pub(super) fn in_folders(
         let fixed = relation(of_image, of_other)?;
         let (kind, of_images) = (kinds.get(other)?, kinds.get(image)?);
         // Colours in the one and numbers in the other are no chance, whatever the names have.
-        let by_colours = kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b);
+        // Grey JPEGs are photographs as well, such as X-rays of another hospital.
+        let grey = if kind.of_colours == Some(false) { kind } else { of_images };
+        let by_colours = kind.of_colours.zip(of_images.of_colours).is_some_and(|(a, b)| a != b)
+            && grey.extension.as_deref() != Some("jpg");
         // X-rays of one class may be grey, and each has the name of its class.
         let is_own = fixed.is_of(image, other);
         let is_proven =

@@ -872,7 +872,7 @@ async function runs() {
     const list = (title, ones) => [make("h3", {}, title), make("ul", { class: "grid", "aria-label": title }, ones.map(predicted))];
     ids.push(...found.surest.map(({ id }) => id).filter(Boolean));
     section.replaceChildren(...[section.firstChild,
-      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.labels_of_bundle ? " The table has no labels: they are those of the bundle." : ""}${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
+      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.labels_of_bundle ? ` The table has no labels: they are those of the bundle${found.n > found.labels_of_bundle ? `, for the first ${count(found.labels_of_bundle)} rows` : ""}.` : ""}${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
       ...doubts(found),
       ...(found.confusion.length ? [matrix(found)] : []),
       !bundle.views.includes("samples") && found.surest.length > 0 && withoutBundle(),

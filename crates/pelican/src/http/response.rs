@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::meter::Meter;
 use super::pool::{Conn, Idle};
 use super::server::Server;
+use crate::error::Blamed;
 use crate::{Cause, Token};
 
 /// Bytes per second of a server that is slow and still of use.
@@ -51,6 +52,12 @@ impl fmt::Display for Fault {
             Self::Lost(why) => write!(f, "the connection was lost: {why}"),
             Self::Protocol(why) | Self::Source(why) | Self::Request(why) => f.write_str(why),
         }
+    }
+}
+
+impl From<&Fault> for Blamed {
+    fn from(fault: &Fault) -> Self {
+        Self::new(fault, fault.cause())
     }
 }
 

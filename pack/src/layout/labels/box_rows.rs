@@ -289,7 +289,7 @@ pub(super) fn read(
     columns: &BoxColumns,
     read: ReadRows<'_>,
 ) -> Result<Coco, LayoutError> {
-    let mut rows: Vec<(ImageId, Vec<Object>)> = Vec::new();
+    let mut rows: Vec<(ImageId, Object)> = Vec::new();
     let mut images: HashMap<String, ImageId> = HashMap::new();
     let mut objects = Objects::default();
     // The number of boxes, and of those within 0 to 1; and the largest number.
@@ -321,15 +321,13 @@ pub(super) fn read(
             Some(cell) => cell.word().or_else(|| cell.class_number().map(|n| n.to_string())),
         };
         are_lists |= columns.has_list(cells);
-        let mut of_row = Vec::new();
         for (i, corners) in boxes.into_iter().enumerate() {
             let class = of_box(i).ok_or_else(|| bad("a box has no class"))?;
             let most = corners.into_iter().fold(f64::MIN, f64::max);
             (n, n_small) = (n + 1, n_small + u64::from(most <= 1.0 + ROUNDING));
             largest = largest.max(most);
-            of_row.push(Object { class, corners, crowd: false });
+            rows.push((image.clone(), Object { class, corners, crowd: false }));
         }
-        rows.push((image, of_row));
         Ok(())
     })?;
     let are_fractions = largest > 0.0 && n_small == n;
@@ -347,21 +345,14 @@ pub(super) fn read(
     let margin = if are_fractions { ROUNDING } else { 1.0 };
     // Boxes that are not within their images if their numbers are read in this way.
     let outside = |form: BoxForm| -> u64 {
-        let of_image = |(image, of_row): &(ImageId, Vec<Object>)| {
+        let is_outside = |(image, object): &&(ImageId, Object)| {
             let size = if are_fractions { Some((1.0, 1.0)) } else { size_of(image) };
-            let is_outside = |object: &&Object| {
-                let [left, top, w, h] = form.sized(object.corners);
-                let (width, height) = size.unwrap_or((f64::MAX, f64::MAX));
-                let begins = left < -margin || top < -margin;
-                w <= 0.0
-                    || h <= 0.0
-                    || begins
-                    || left + w > width + margin
-                    || top + h > height + margin
-            };
-            of_row.iter().filter(is_outside).count() as u64
+            let [left, top, w, h] = form.sized(object.corners);
+            let (width, height) = size.unwrap_or((f64::MAX, f64::MAX));
+            let begins = left < -margin || top < -margin;
+            w <= 0.0 || h <= 0.0 || begins || left + w > width + margin || top + h > height + margin
         };
-        rows.iter().map(of_image).sum()
+        rows.iter().filter(is_outside).count() as u64
     };
     let form = columns.form(are_fractions, are_lists, &|form| outside(form) * FEW_OUTSIDE <= n);
     let form = form.map_err(|forms| several_forms(path, &forms))?;
@@ -379,10 +370,8 @@ pub(super) fn read(
     if are_fractions {
         objects.are_fractions();
     }
-    for (image, of_row) in rows {
-        for object in of_row {
-            objects.add(image, Object { corners: form.sized(object.corners), ..object });
-        }
+    for (image, object) in rows {
+        objects.add(image, Object { corners: form.sized(object.corners), ..object });
     }
     Ok(objects.coco())
 }

@@ -281,9 +281,9 @@ fn are_together(first: &[u8], next: &[u8]) -> bool {
 }
 
 /// Joins images and rows whose names have one stem.
-fn group<E: From<LayoutError>>(
+fn group<'r, E: From<LayoutError>>(
     images: &[ImageFile],
-    rows: &[Row],
+    rows: &'r [Row],
     table: &Table,
     joined: &mut Joined,
     without: Without<'_>,
@@ -293,32 +293,10 @@ fn group<E: From<LayoutError>>(
     let compared = if rows.is_empty() || by_part { &[] } else { images };
     let names: Vec<Cow<'_, str>> = compared.iter().map(|image| composed(&image.key)).collect();
     let names = NamesOfImages::new(names.iter().map(AsRef::as_ref));
-    let plainer_names: Vec<String> =
-        compared.iter().map(|image| plainer(&composed(&image.key))).collect();
-    let plainer_names = NamesOfImages::new(plainer_names.iter().map(String::as_str));
     let mut doubled = BTreeSet::new();
     let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
-    for row in rows {
-        let found = names.find(&row.folder, &row.name).or_else(|| {
-            let found = plainer_names.find(&row.folder, &plainer(&row.name))?;
-            if let Which::One(i) = found {
-                joined.loosely.push(&format!("{} ({})", row.name, images[i].key));
-            }
-            Some(found)
-        });
-        let found = match found {
-            _ if by_part => 0..images.len(),
-            None => 0..0,
-            Some(Which::One(i)) => i..i + 1,
-            Some(Which::Several) => {
-                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
-                continue;
-            }
-        };
-        if found.is_empty() {
-            joined.unused.push(&row.name);
-        }
-        for i in found {
+    let mut take =
+        |i: usize, row: &'r Row, of_image: &mut [Option<&'r Row>], joined: &mut Joined| {
             match of_image.get(i).copied().flatten() {
                 None => of_image[i] = Some(row),
                 Some(first) if first.says_the_same(row) => {
@@ -329,6 +307,45 @@ fn group<E: From<LayoutError>>(
                     let (a, b) = (first.at(table), row.at(table));
                     joined.doubled.push(&format!("{} ({a} and {b})", images[i].key));
                 }
+            }
+        };
+    let mut left: Vec<&Row> = Vec::new();
+    for row in rows {
+        let found = match names.find(&row.folder, &row.name) {
+            _ if by_part => 0..images.len(),
+            None => {
+                left.push(row);
+                continue;
+            }
+            Some(Which::One(i)) => i..i + 1,
+            Some(Which::Several) => {
+                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
+                continue;
+            }
+        };
+        if found.is_empty() {
+            joined.unused.push(&row.name);
+        }
+        found.for_each(|i| take(i, row, &mut of_image, joined));
+    }
+    // What is left of both may be named with another extension, or with other zeros.
+    let bare: Vec<usize> = match left.is_empty() {
+        true => Vec::new(),
+        false => (0..compared.len()).filter(|i| of_image[*i].is_none()).collect(),
+    };
+    let plainer_names: Vec<String> =
+        bare.iter().map(|i| plainer(&composed(&compared[*i].key))).collect();
+    let plainer_names = NamesOfImages::new(plainer_names.iter().map(String::as_str));
+    for row in left {
+        match plainer_names.find(&row.folder, &plainer(&row.name)) {
+            None => joined.unused.push(&row.name),
+            Some(Which::One(at)) => {
+                let i = bare[at];
+                joined.loosely.push(&format!("{} ({})", row.name, images[i].key));
+                take(i, row, &mut of_image, joined);
+            }
+            Some(Which::Several) => {
+                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
             }
         }
     }

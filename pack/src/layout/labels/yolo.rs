@@ -10,6 +10,7 @@
 //!
 //! Source: <https://docs.ultralytics.com/datasets/detect/>.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ const MOST_LINE_BYTES: u64 = 4096;
 /// What is wrong with lines of a box and points, some of which could be taken for outlines.
 const POINTS: &str =
     "it has `kpt_shape`, so each line has points behind the box, and these are not read";
+/// The same where no file says so.
+const POSES: &str = "all its longer lines have as many numbers, which are a box and points within it, as poses have them; points are not read";
 /// The numbers of a triangle.
 const FEWEST_OF_OUTLINE: usize = 6;
 /// Most lists and mappings in one another in such a file.
@@ -231,18 +234,51 @@ fn around(outline: &[f64]) -> [f64; 4] {
 
 /// The number of outlines in a folder.
 pub(super) fn outlines(folder: &Path) -> Result<u64, LayoutError> {
-    let mut n = 0;
+    let (mut n, mut lens, mut may_be_poses) = (0, BTreeSet::new(), true);
     boxes::texts(folder, "txt", &mut |_, _, text| {
-        let is_outline = |line: &&str| line.split_whitespace().count() > FEWEST_OF_OUTLINE;
-        n += text.lines().filter(is_outline).count() as u64;
+        for line in text.lines() {
+            let numbers = line.split_whitespace().skip(1).map(|word| word.parse::<f64>().ok());
+            let numbers: Vec<f64> = numbers.flatten().collect();
+            if numbers.len() >= FEWEST_OF_OUTLINE {
+                n += 1;
+                lens.insert(numbers.len());
+                may_be_poses &= is_pose(&numbers);
+            }
+        }
         Ok(())
     })?;
+    if n > 0 && lens.len() == 1 && may_be_poses {
+        return Err(fault(folder, None, POSES));
+    }
     Ok(n)
+}
+
+/// Whether these numbers are a box, and points within it; points that are not seen are at 0.
+fn is_pose(numbers: &[f64]) -> bool {
+    let [x, y, width, height, points @ ..] = numbers else { return false };
+    points.chunks_exact(2).all(|point| {
+        let [px, py] = *point else { return false };
+        let is_within = |p: f64, centre: f64, side: f64| (p - centre).abs() <= side / 2.0 + 0.01;
+        (px == 0.0 && py == 0.0) || (is_within(px, *x, *width) && is_within(py, *y, *height))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn poses_are_told_from_outlines() {
+        assert!(is_pose(&[0.5, 0.5, 0.4, 0.4, 0.5, 0.6, 0.0, 0.0, 0.31, 0.69]));
+        assert!(!is_pose(&[0.1, 0.1, 0.9, 0.1, 0.9, 0.9, 0.1, 0.9]));
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        write("1.txt", "0 0.5 0.5 0.4 0.4 0.5 0.6 0 0\n0 0.3 0.3 0.2 0.2 0.3 0.3 0.25 0.35\n");
+        let error = outlines(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("as poses have them"), "{error}");
+        write("2.txt", "0 0.1 0.1 0.9 0.1 0.9 0.9\n0 0.5 0.5 0.1 0.1\n");
+        assert_eq!(outlines(dir.path()).unwrap(), 3);
+    }
 
     #[test]
     fn lines_are_boxes_or_said_not_to_be() {
