@@ -420,10 +420,6 @@ impl Reader<'_> {
         }
         for name in parents.iter().chain(children) {
             self.mention(n, Some(name));
-            if self.dag.outside.contains(*name) {
-                let what = format!("`{name}` is a FINAL or SERVICE node");
-                self.report.add(&rules::BAD_PARENT, n, what);
-            }
         }
         for parent in parents {
             for child in children {
@@ -535,6 +531,14 @@ fn names(file: &str, dag: &Dag, disk: &dyn Disk, report: &mut FileFindings) {
             finding.fix(format!("write `{near}`; names are case-sensitive"));
         }
         finding.file.clone_from(of);
+    }
+    let ends =
+        dag.edges.iter().flat_map(|(parent, child, of, n)| [(parent, of, *n), (child, of, *n)]);
+    let ends: BTreeSet<(&String, &String, usize)> =
+        ends.filter(|(name, ..)| dag.outside.contains(*name)).collect();
+    for (name, of, line) in ends {
+        let what = format!("`{name}` is a FINAL or SERVICE node");
+        report.add(&rules::BAD_PARENT, line, what).file.clone_from(of);
     }
     // `S+big` is a category inside of splice S.
     let unknown = |name: &str| !name.contains('+') && !dag.categories.contains(name);
@@ -794,6 +798,7 @@ mod tests {
         check("SCRIPT BEFORE a true\n", &[("bad-dag-line", 3)]);
         check("MAXJOBS big 2\n", &[("unknown-category", 3)]);
         check("FINAL f x.sub NOOP\nPARENT a CHILD f\n", &[("bad-parent", 4)]);
+        check("PARENT f CHILD a\nFINAL f x.sub NOOP\n", &[("bad-parent", 3)]);
         check("WEAK PARENT a CHILD a\n", &[("new-dag-command", 3), ("cycle", 3)]);
         check("INCLUDE none.inc\n", &[("missing-file", 3)]);
         check("SUBDAG EXTERNAL s none.dag\n", &[("missing-file", 3)]);

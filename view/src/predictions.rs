@@ -138,14 +138,12 @@ impl Columns {
             CellKind::Numbers => classes.by_number(&text(at)).map_or(text(at), str::to_owned),
         };
         let split = self.split.map(text).filter(|split| !split.is_empty());
-        let label = match of_bundle {
-            Some(labels) => {
-                let number = row.get(self.key).and_then(|key| labels.get(key, split.as_deref()));
-                number.and_then(|number| classes.names.get(number)).cloned()
-            }
-            None => self.label.map(|at| class(at, of_label)),
+        let own = self.label.map(|at| class(at, of_label)).filter(|label| !label.is_empty());
+        let of_bundle = || {
+            let number = of_bundle?.get(row.get(self.key)?, split.as_deref())?;
+            classes.names.get(number).cloned()
         };
-        let label = label.unwrap_or_default();
+        let label = own.or_else(of_bundle).unwrap_or_default();
         let predicted = class(self.predicted, of_predicted);
         let is_score = |n: &f64| n.is_finite() && (!self.is_probability || (0.0..=1.0).contains(n));
         let number = |at: usize| row.get(at)?.trim().parse::<f64>().ok().filter(is_score);
@@ -276,11 +274,12 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     let classes = Classes::of(known.map_or(&[], Vec::as_slice));
     let (mut of_label, mut of_predicted) = (CellKinds::default(), CellKinds::default());
     let mut named = BTreeSet::new();
-    let labelling = bundle.filter(|_| columns.label.is_none());
-    let mut keys = Rows::default();
+    let (mut keys, mut n_without) = (Rows::default(), 0_u64);
     let mut look = |row: &csv::StringRecord| {
         let cell = |at| row.get(at).unwrap_or_default();
-        if labelling.is_some() {
+        // Rows without a label of their own.
+        if bundle.is_some() && columns.label.is_none_or(|at| cell(at).is_empty()) {
+            n_without += 1;
             let split = columns.split.map(cell).filter(|split| !split.is_empty());
             keys.add(cell(columns.key), split, None);
         }
@@ -295,6 +294,7 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     };
     table::rows(run, &needed, &mut look).map_err(wrong)?;
     let kinds = decide(&of_label, &of_predicted).map_err(wrong)?;
+    let labelling = bundle.filter(|_| n_without > 0);
     let of_bundle = labelling.map(|bundle| keys.labels(bundle, cancel)).transpose()?;
     // Without the bundle, classes are those that the table names.
     let named: Vec<String> = named.into_iter().map(|(_, name)| name).collect();
@@ -372,7 +372,7 @@ fn predictions(bundle: Option<&Bundle>, run: &Run, cancel: &AtomicBool) -> Resul
     };
     Ok(json!({
         "name": run.shown, "n": n, "right": right, "unknown": unknown,
-        "labels_of_bundle": of_bundle.is_some().then_some(MOST_ROWS), "elsewhere": elsewhere,
+        "labels_of_bundle": n_without, "most_labels_of_bundle": MOST_ROWS, "elsewhere": elsewhere,
         "classes": classes.names.get(..side), "confusion": confusion, "is_ranked": is_ranked,
         "surest": shown(&surest.0), "worst": shown(&worst.0),
         "joined": joined, "unread_scores": { "n": unread.0, "cell": unread.1 },

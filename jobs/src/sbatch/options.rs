@@ -2,7 +2,7 @@
 
 use super::forms::Form::{
     self, All, Any, Array, Beginning, Count, Dependency, Distribution, Gpus, Gres, Moment, Nodes,
-    One, Output, Signal, Size, Text, Time,
+    One, Output, Range, Signal, Size, Text, Time,
 };
 
 /// An option.

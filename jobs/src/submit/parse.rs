@@ -153,6 +153,7 @@ impl Submit {
                 .next()
                 .unwrap_or_default();
             // `include : file` and `error : text` are statements, `error = file` sets a command.
+            let word = word.strip_prefix('@').unwrap_or(word);
             let words = ["include", "use", "warning", "error"];
             let is_word = words.iter().any(|known| word.eq_ignore_ascii_case(known));
             let mark = text.find(['=', ':']).and_then(|at| text.get(at..=at));
@@ -201,7 +202,8 @@ impl Submit {
                 "include" | "use" if !is_set => {
                     submit.includes = true;
                     let file = text.split_once(':').filter(|(head, _)| {
-                        head.trim().eq_ignore_ascii_case("include") && !text.contains(['$', '|'])
+                        head.trim().trim_start_matches('@').eq_ignore_ascii_case("include")
+                            && !text.contains(['$', '|'])
                     });
                     let file = file.map(|(_, file)| (line.number, file.trim().to_owned()));
                     submit.included.extend(file.filter(|_| ifs.is_empty()));
@@ -300,7 +302,7 @@ impl Submit {
 /// Splits `name = value`, or the older `name : value`, into name, operator and value. The operator
 /// is empty, `@`, or `+` with what is put between the old and the new value.
 fn assigned(text: &str) -> Option<(&str, &str, &str)> {
-    let at = text.find(['=', ':'])?;
+    let at = text.find('=')?;
     let (left, value) = (text.get(..at)?.trim(), text.get(at + 1..)?);
     let (name, operator) = match left.split_once(char::is_whitespace) {
         Some((name, operator)) => (name, operator.trim()),
@@ -331,7 +333,7 @@ MY.Other = 1
 arguments = x \\
   y
 if defined foo
-  request_cpus : 2
+  request_cpus = 2
 endif
 text @=end
 two

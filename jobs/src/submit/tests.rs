@@ -33,6 +33,8 @@ fn nothing_is_said_of_right_files_and_nothing_is_repaired() {
         "box_oauth_permissions = read\nweb_container_port = 80\nremote_universe = vanilla\nqueue",
         "include ifexist : file\nqueue",
         "include : ./make.sh |\nqueue",
+        "@include ifexist : base.inc\nqueue",
+        "if $(gpu)\nrequest_gpus = 1\nrequire_gpus = Capability >= 8\nelse\nrequest_gpus = 0\nendif\ngpu = true\nqueue",
         "environment = FILTER=a|b\nqueue",
         "file = /data/a.txt\n+Input = $Fq(file)\nqueue",
         "if $CHOICE(0, true, false)\nendif\nqueue",
@@ -82,6 +84,7 @@ fn what_the_tools_refuse_is_an_error_and_the_rest_is_not() {
     check("My-Attr = 1\nqueue", "not-a-statement error");
     check("environment = \"A\"\nqueue", "bad-value error");
     check("include : none.sub\nqueue", "missing-file error");
+    check("output : o.txt\nqueue", "not-a-statement error");
     check("accounting_group = a b\nqueue", "bad-value error");
 }
 

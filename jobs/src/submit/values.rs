@@ -116,7 +116,13 @@ fn gpus(context: &Context<'_>, report: &mut FileFindings) {
         .any(&["request_gpus", "request_gpu"])
         .map(|set| context.expand(&set.value).text);
     let none = asked.as_deref().is_none_or(|text| text.trim() == "0");
-    if none {
+    // Another branch of an `if` may ask for them.
+    let may_ask = context.submit.sets.iter().any(|set| {
+        let is_request = ["request_gpus", "request_gpu"];
+        let is_request = is_request.iter().any(|name| set.name.eq_ignore_ascii_case(name));
+        is_request && set.conditional && context.expand(&set.value).text.trim() != "0"
+    });
+    if none && !may_ask {
         let set = needs.iter().find_map(|name| context.submit.get(name));
         let label =
             ["WantGPULab", "GPUJobLength"].iter().find_map(|name| context.submit.attribute(name));
@@ -283,7 +289,8 @@ fn attributes(context: &Context<'_>, report: &mut FileFindings) {
             continue;
         }
         if !text.starts_with('"') {
-            let what = format!("the text of `+{name}` has no quotes");
+            let text = text.trim_matches('\'');
+            let what = format!("the text of `+{name}` has no double quotes");
             report
                 .add(&rules::ATTRIBUTE_QUOTES, set.line, what)
                 .fix(format!("write \"{text}\""))

@@ -151,6 +151,9 @@ mod tests {
         check("sort -o out.csv conf/a.yaml\ncat out.csv\n", Some("conf/a.yaml"));
         check("sort -o out.csv out.csv\n", Some("out.csv"));
         check("sort out.csv | wc\nsort conf/a.yaml > out.csv\n", Some("out.csv, conf/a.yaml"));
+        check("f=$(sed -n 1p conf/a.yaml)\necho $f\n", Some("conf/a.yaml"));
+        check("echo \"$(cat out.csv | head)\"\n", Some("out.csv"));
+        check("while read x; do echo $x; done < conf/a.yaml\n", Some("conf/a.yaml"));
     }
 
     const BATCH: &str = "\

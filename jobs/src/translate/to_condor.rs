@@ -200,6 +200,28 @@ fn is_below(name: &str) -> bool {
 const NOT_READERS: [&str; 9] =
     ["echo", "export", "mkdir", "module", "printf", "rm", "test", "touch", "["];
 
+/// The commands of `$(…)` in a word.
+fn substituted(word: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = word;
+    while let Some((_, behind)) = rest.split_once("$(") {
+        let mut depth = 1_usize;
+        let end = behind.char_indices().find(|(_, c)| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some((end, _)) = end else { break };
+        let (inner, after) = behind.split_at(end);
+        found.push(inner);
+        rest = after;
+    }
+    found
+}
+
 /// Adds the files here that the script reads for certain: those that its commands name, modules of
 /// its Python programs, and files that these read.
 fn files_read(folder: &str, script: &Script, disk: &dyn Disk, inputs: &mut Vec<String>) {
@@ -213,6 +235,23 @@ fn files_read(folder: &str, script: &Script, disk: &dyn Disk, inputs: &mut Vec<S
         }
     };
     for (at, command) in script.commands.iter().enumerate() {
+        // `f=$(sed -n 1p files.txt)` reads the file; what these commands write is not looked at.
+        for inner in command.words.iter().flat_map(|word| substituted(word)) {
+            for command in Script::parse(inner).commands {
+                let words = command.call().iter().skip(1).filter(|word| !word.starts_with('-'));
+                words
+                    .filter(|word| !script.writes_before(at, word))
+                    .for_each(|word| add(inputs, word));
+            }
+        }
+        for pair in command.words.windows(2) {
+            if let [sign, file] = pair
+                && sign == "<"
+                && !script.writes_before(at, file)
+            {
+                add(inputs, file);
+            }
+        }
         if NOT_READERS.contains(&command.program()) {
             continue;
         }

@@ -484,7 +484,7 @@ function stage(id, found, image, overlays, choices) {
       (boxes.length > 0 || points.length > 0) && make("label", { class: "row" }, marked, [boxes.length && nouns(boxes.length, "box").replace("boxs", "boxes"), points.length && nouns(points.length, "point")].filter(Boolean).join(", "))),
     boxes.length > 0 && labels?.length > 0 && make("p", { class: "quiet", "aria-label": "Classes of the boxes" }, boxClasses(labels)),
     legend, make("h3", {}, "Histogram"), plot,
-  ];
+  ].filter(Boolean);
 }
 
 const LINES = ["#d1495b", "#3a8f4d", "#3f7fd0", "#a06cd5", "#c78a1e", "#2a9d8f", "#8d6e63", "#7a8793"];
@@ -872,7 +872,7 @@ async function runs() {
     const list = (title, ones) => [make("h3", {}, title), make("ul", { class: "grid", "aria-label": title }, ones.map(predicted))];
     ids.push(...found.surest.map(({ id }) => id).filter(Boolean));
     section.replaceChildren(...[section.firstChild,
-      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.labels_of_bundle ? ` The table has no labels: they are those of the bundle${found.n > found.labels_of_bundle ? `, for the first ${count(found.labels_of_bundle)} rows` : ""}.` : ""}${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
+      make("p", {}, `${nouns(found.n, "prediction")}, ${known ? `${(100 * found.right / known).toFixed(2)} % of ${count(known)} with a label are right` : "none with a label"}.${found.labels_of_bundle ? ` ${found.labels_of_bundle < found.n ? nouns(found.labels_of_bundle, "row") : "All rows"} without a label: those of the bundle count${found.labels_of_bundle > found.most_labels_of_bundle ? `, for the first ${count(found.most_labels_of_bundle)}` : ""}.` : ""}${found.elsewhere ? ` ${count(found.elsewhere)} of them name a class that this bundle does not have, and are not in the matrix.` : ""}`),
       ...doubts(found),
       ...(found.confusion.length ? [matrix(found)] : []),
       !bundle.views.includes("samples") && found.surest.length > 0 && withoutBundle(),

@@ -326,7 +326,7 @@ pub(super) fn read(
             let most = corners.into_iter().fold(f64::MIN, f64::max);
             (n, n_small) = (n + 1, n_small + u64::from(most <= 1.0 + ROUNDING));
             largest = largest.max(most);
-            rows.push((image.clone(), Object { class, corners, crowd: false }));
+            rows.push((image, Object { class, corners, crowd: false }));
         }
         Ok(())
     })?;

@@ -160,7 +160,7 @@ const OTHER_LISTS: &str = "it holds lists of other things than texts or numbers"
 /// Reads the cells of a column; `left` bytes of texts may still be kept.
 fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     match &column.leaf.kind {
-        ColumnKind::Number { dtype: dtype @ (Dtype::F32 | Dtype::F64), .. } => column
+        ColumnKind::Number { dtype: dtype @ (Dtype::F16 | Dtype::F32 | Dtype::F64), .. } => column
             .read(&mut |bytes| number(*dtype, bytes).ok_or_else(cut_number))
             .map(Cells::Floats),
         ColumnKind::Bools => column.read(&mut |bytes| Ok(bytes == [1])).map(Cells::Bools),
@@ -175,7 +175,7 @@ fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
             })
             .map(Cells::Integers),
         ColumnKind::Texts => super::survey::texts(column, left).map(Cells::Texts),
-        ColumnKind::Number { .. } => Err(Fault::NotStored("it holds floats of 16 bits".to_owned())),
+        ColumnKind::Number { .. } => Err(Fault::NotStored("it holds other numbers".to_owned())),
         ColumnKind::Bytes | ColumnKind::Fixed(_) => {
             Err(Fault::NotStored("it holds bytes".to_owned()))
         }
@@ -206,9 +206,22 @@ fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
     }
 }
 
+/// The value of a float of 16 bits (IEEE 754, binary16).
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    match exponent {
+        0 => sign * fraction * 2_f64.powi(-24),
+        31 if fraction == 0.0 => sign * f64::INFINITY,
+        31 => f64::NAN,
+        _ => sign * (1.0 + fraction / 1024.0) * 2_f64.powi(exponent.saturating_sub(15)),
+    }
+}
+
 /// Reads a float.
 fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
     match dtype {
+        Dtype::F16 => bytes.try_into().map(u16::from_le_bytes).map(half).ok(),
         Dtype::F32 => bytes.try_into().map(f32::from_le_bytes).map(f64::from).ok(),
         _ => bytes.try_into().map(f64::from_le_bytes).ok(),
     }
@@ -216,4 +229,25 @@ fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
 
 fn cut_number() -> Fault {
     Fault::Damaged("a number is cut".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::half;
+
+    #[test]
+    fn floats_of_16_bits_are_read() {
+        for (bits, value) in [
+            (0, 0.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x3555, 0.333_251_953_125),
+            (0x7bff, 65_504.0),
+            (1, 2_f64.powi(-24)),
+            (0x7c00, f64::INFINITY),
+        ] {
+            assert_eq!(half(bits), value, "{bits:x}");
+        }
+        assert!(half(0x7e00).is_nan());
+    }
 }
