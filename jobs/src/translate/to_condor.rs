@@ -244,14 +244,6 @@ fn files_read(folder: &str, script: &Script, disk: &dyn Disk, inputs: &mut Vec<S
                     .for_each(|word| add(inputs, word));
             }
         }
-        for pair in command.words.windows(2) {
-            if let [sign, file] = pair
-                && sign == "<"
-                && !script.writes_before(at, file)
-            {
-                add(inputs, file);
-            }
-        }
         if NOT_READERS.contains(&command.program()) {
             continue;
         }
@@ -272,6 +264,15 @@ fn files_read(folder: &str, script: &Script, disk: &dyn Disk, inputs: &mut Vec<S
                 add(inputs, value);
             }
             before = if word.starts_with('-') { word } else { "" };
+        }
+    }
+    // Also behind a loop: `done < files.txt`.
+    for pair in script.tokens.iter().flat_map(|tokens| tokens.windows(2)) {
+        if let [sign, file] = pair
+            && sign.text == "<"
+            && !script.writes(&file.text)
+        {
+            add(inputs, &file.text);
         }
     }
     let mut at = 0;
