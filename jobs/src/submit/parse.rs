@@ -165,11 +165,11 @@ impl Submit {
             }
             match word.to_ascii_lowercase().as_str() {
                 "queue" => {
-                    if is_set {
+                    let words = text.get(5..).unwrap_or_default().trim_start();
+                    if words.starts_with(['=', ':']) {
                         // condor_submit refuses `queue = 3`.
                         submit.strange.push(Strange { line: line.number, text: text.to_owned() });
                     }
-                    let words = text.get(5..).unwrap_or_default().trim_start();
                     let words = words.trim_start_matches(['=', ':']);
                     let mut queue = Queue::parse(line.number, words);
                     while queue.wants_lines() {
