@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::{jpeg, put, run, samples};
 use gular_bundle::Split;
 use gular_pack::{
-    Doubt, Error, LabelColumn, Labels, LayoutError, PackReport, PlanOptions, TableOptions,
+    Doubt, Error, LabelColumn, Labels, LayoutError, PackReport, Pattern, PlanOptions, TableOptions,
 };
 use tempfile::TempDir;
 
@@ -315,6 +315,38 @@ fn a_column_of_splits_may_have_other_words() {
         let found = report.doubts[0].readings[0].split_column.clone();
         assert_eq!(found.as_deref(), Some(meant));
     }
+}
+
+#[test]
+fn tables_with_names_of_splits_are_told_where_they_do_not_set_splits() {
+    let source = folder(&["0.jpg", "1.jpg", "2.jpg"]);
+    let table = |name: &str, rows: &str| {
+        put(source.path(), name, format!("file,label\n{rows}").as_bytes());
+        source.path().join(name)
+    };
+    let files = vec![table("train.csv", "0,a\n1,b\n"), table("val.csv", "2,a\n")];
+    let packed = |table: TableOptions| {
+        let out = tempfile::tempdir().unwrap();
+        let plan = PlanOptions { labels: Labels::Table(table), ..PlanOptions::default() };
+        run(source.path(), out.path(), plan, 1).unwrap().doubts
+    };
+    let by_hand = TableOptions { files: files.clone(), ..TableOptions::default() };
+    let [doubt] = &*packed(by_hand.clone()) else { unreachable!() };
+    assert!(doubt.text.ends_with("have names of splits, and do not set splits"), "{doubt}");
+    let shown = |name: &str| source.path().join(name).display().to_string();
+    let options = [
+        format!("{}={{split=train}}", shown("train.csv")),
+        format!("{}={{split=val}}", shown("val.csv")),
+    ];
+    assert_eq!(doubt.readings[0].tables.as_deref(), Some(&options[..]));
+    let lines = [("train.csv", "{split=train}"), ("val.csv", "{split=val}")];
+    let lines = lines
+        .map(|(name, line)| (source.path().join(name), vec![Pattern::parse_line(line).unwrap()]));
+    let split = Some("split".to_owned());
+    assert_eq!(packed(TableOptions { lines: lines.into(), split, ..by_hand }), []);
+    let one = TableOptions { files: files[..1].to_vec(), ..TableOptions::default() };
+    put(source.path(), "train.csv", b"file,label\n0,a\n1,b\n2,a\n");
+    assert_eq!(packed(one), []);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Labels, splits and values that a table gives to samples.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::Path;
 
-use gular_bundle::Field;
+use gular_bundle::{Field, Split};
 
 use super::record::SortRecord;
-use crate::facts::{Doubt, Names, counted, setting};
-use crate::layout::{Join, Joined, Layout, Said, Table, TableColumns, Unlabelled};
+use crate::facts::{Doubt, Names, WayToRead, counted, named, setting, split_within};
+use crate::layout::{Join, Joined, Labels, Layout, Said, Table, TableColumns, Unlabelled};
 use crate::plan::{PlanError, PlanOptions};
 use crate::source::FieldFiles;
 
@@ -68,6 +70,7 @@ impl Joining {
         let (labelled, several) = (table.labelled(), table.several());
         let columns = Some(table.taken());
         let kept = kept.into_inner();
+        let of_names = splits_in_names(&table, options, layout);
         let Table { fields, left_out, mut doubts, .. } = table;
         if loosely.n > 0 {
             let n = counted(loosely.n, "row names an image", "rows name images");
@@ -81,6 +84,7 @@ impl Joining {
             let text = format!("{n} or no label in it, and are packed without one: {kept}");
             doubts.push(Doubt::new(text, Vec::new()));
         }
+        doubts.extend(of_names);
         Ok(FromTable {
             labelled,
             several,
@@ -93,6 +97,29 @@ impl Joining {
             doubts,
         })
     }
+}
+
+/// Tables with the names of several splits, where nothing else says the splits.
+fn splits_in_names(table: &Table, options: &PlanOptions, layout: &Layout) -> Option<Doubt> {
+    let Labels::Table(given) = &options.labels else { return None };
+    let by_others = table.has_splits() || layout.has_splits() || !options.fractions.is_empty();
+    let is_told = |doubt: &Doubt| doubt.readings.iter().any(|way| way.split_column.is_some());
+    if by_others || !given.lines.is_empty() || table.doubts.iter().any(is_told) {
+        return None;
+    }
+    let of_name = |file: &Path| split_within(&file.file_stem()?.to_string_lossy());
+    let splits = table.files().iter().map(|file| of_name(file));
+    let splits: BTreeSet<Split> = splits.collect::<Option<_>>()?;
+    let shown: Vec<String> = table.files().iter().map(|file| file.display().to_string()).collect();
+    let text = format!("{} have names of splits, and do not set splits", named(shown.iter()));
+    let option =
+        |file: &Path| match of_name(file).filter(|_| table.files().iter().any(|of| of == file)) {
+            Some(split) => format!("{}={{split={split}}}", file.display()),
+            None => file.display().to_string(),
+        };
+    let tables = Some(given.files.iter().map(|file| option(file)).collect());
+    let way = WayToRead { tables, ..WayToRead::new("if they do", &[]) };
+    (splits.len() > 1).then(|| Doubt::new(text, vec![way]))
 }
 
 /// The part of the plan that is from a table, except the values of samples.
