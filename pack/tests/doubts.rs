@@ -307,6 +307,9 @@ fn a_column_of_splits_may_have_other_words() {
         ("split", ["train", "held out"], "split:held out=test"),
         ("phase", ["tr", "te"], "phase:te=SPLIT,tr=SPLIT"),
         ("istrain", ["0", "1"], "istrain:0=test,1=train"),
+        ("split_id", ["1", "2"], "split_id:1=SPLIT,2=SPLIT"),
+        ("set", ["1", "3"], "set:1=SPLIT,3=SPLIT"),
+        ("Set ID", ["trn", "tst"], "Set ID:trn=train,tst=test"),
     ] {
         let [a, b] = values;
         let rows =
@@ -314,6 +317,15 @@ fn a_column_of_splits_may_have_other_words() {
         let report = by_table(&rows, &|_| {}).0.unwrap();
         let found = report.doubts[0].readings[0].split_column.clone();
         assert_eq!(found.as_deref(), Some(meant));
+    }
+}
+
+#[test]
+fn a_column_named_set_is_a_field_if_its_values_are_not_those_of_splits() {
+    for [a, b] in [["1", "12"], ["red", "blue"], ["1", "1"]] {
+        let rows =
+            format!("file,label,set\n0,a,{a}\n1,b,{b}\n2,a,{a}\n3,b,{b}\n4,a,{a}\n5,b,{b}\n");
+        assert_eq!(told(&rows), "");
     }
 }
 

@@ -102,6 +102,13 @@ const SPLIT_NAMES: [&str; 10] = [
     "datasplit",
 ];
 
+/// What follows a name of splits where values are numbers, as in `split_id`.
+const NUMBERED: [&str; 5] = ["id", "no", "number", "index", "idx"];
+
+/// Names of columns that as often say something else, of which the values decide. Source: Pascal
+/// VOC's `ImageSets`, and the tables of VGG's datasets (`set`, `setid`).
+const SET_NAMES: [&str; 3] = ["set", "imageset", "imgset"];
+
 /// The column of the images' files, by its name.
 pub(crate) fn find_key(columns: &[String]) -> Option<&String> {
     find(columns, &KEY_NAMES)
@@ -145,6 +152,24 @@ pub(crate) fn is_of_texts(column: &str) -> bool {
 /// Whether a column's name is one of splits, or of a split itself, as `is_train` is.
 pub(crate) fn is_of_splits(column: &str) -> bool {
     SPLIT_NAMES.contains(&plain(column).as_str()) || split_named(column).is_some()
+}
+
+/// Whether a column's name is one of splits and of a number, such as `split_id`; `dataset_id`
+/// mostly says where images are from.
+pub(crate) fn is_of_numbered_splits(column: &str) -> bool {
+    let word = without_number(column);
+    word != plain(column) && word != "dataset" && SPLIT_NAMES.contains(&word.as_str())
+}
+
+/// Whether a column's name is one of splits only if its values are, such as `set` and `set_id`.
+pub(crate) fn may_be_of_splits(column: &str) -> bool {
+    SET_NAMES.contains(&without_number(column).as_str())
+}
+
+fn without_number(column: &str) -> String {
+    let name = plain(column);
+    let word = NUMBERED.iter().find_map(|number| name.strip_suffix(number));
+    word.map_or(name.clone(), str::to_owned)
 }
 
 /// The split that a column is named after, as `is_train` is.
@@ -200,5 +225,22 @@ mod tests {
         assert_eq!(label(&["z", "Y"]), Some("Y".to_owned()));
         assert_eq!(label(&["X", "y"]), None);
         assert_eq!(label(&["spacing[x", "y]"]), None);
+    }
+
+    #[test]
+    fn names_of_splits_may_end_in_a_word_for_a_number() {
+        for (column, numbered, by_values) in [
+            ("split_id", true, false),
+            ("Fold Index", true, false),
+            ("set", false, true),
+            ("SetID", false, true),
+            ("image_set", false, true),
+            ("dataset_id", false, false),
+            ("offset", false, false),
+            ("id", false, false),
+        ] {
+            let found = (is_of_numbered_splits(column), may_be_of_splits(column));
+            assert_eq!(found, (numbered, by_values), "{column}");
+        }
     }
 }

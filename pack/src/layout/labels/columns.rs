@@ -6,7 +6,7 @@ use gular_bundle::{Dtype, Field, FieldName, Split};
 
 use super::cell::Cell;
 use super::indicators::flag;
-use crate::facts::split_of;
+use crate::facts::{split_like, split_of};
 
 /// The media type of arrays that say their own shape. Format: `FORMAT.md`, "Fields".
 pub(super) const NPY: &str = "application/x-npy";
@@ -185,6 +185,14 @@ impl Seen {
     /// Whether every cell that has a value names a split, and not all the same.
     pub(super) fn names_splits(&self) -> bool {
         self.splits.len() > 1 && self.n_splits == self.texts
+    }
+
+    /// Whether the values are two or three small numbers, or words that look like splits.
+    pub(super) fn may_be_splits(&self) -> bool {
+        let is_small = |word: &String| word.parse::<u8>().is_ok_and(|number| number < 10);
+        let words = || self.words.iter();
+        let are_alike = words().all(is_small) || words().all(|word| split_like(word).is_some());
+        matches!(self.words.len(), 2 | 3) && are_alike
     }
 
     /// Whether all `rows` say yes or no.

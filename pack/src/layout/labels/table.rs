@@ -25,7 +25,7 @@ use crate::facts::{
     ClassNumbers, Doubt, MOST_CLASSES, Numbering, RunError, Words, setting, split_of,
 };
 use crate::layout::{LayoutError, alike};
-use crate::source::{LabelColumn, is_of_splits};
+use crate::source::{LabelColumn, is_of_numbered_splits, is_of_splits, may_be_of_splits};
 
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
@@ -242,6 +242,9 @@ impl Table {
                 (Ok(field), _) => {
                     // `dataset` mostly says where images are from.
                     let is_named = is_of_splits(column) && !column.eq_ignore_ascii_case("dataset");
+                    let is_named = is_named
+                        || is_of_numbered_splits(column)
+                        || (may_be_of_splits(column) && seen.may_be_splits());
                     let is_split = is_named || seen.names_splits();
                     let is_told = |doubt: &Doubt| {
                         doubt.readings.iter().any(|way| way.split_column.as_ref() == Some(column))
