@@ -25,6 +25,7 @@ mod same_names;
 mod scan;
 mod split_lists;
 mod tables_beside;
+mod unlikely_classes;
 
 pub(crate) use around::one_folder;
 pub(crate) use band_files::BandFiles;

@@ -16,6 +16,7 @@ use super::parts::{
     numbered_parts, pairs_by_order, parts_in_classes, parts_in_splits, parts_of_samples,
     sources_of_images,
 };
+use super::unlikely_classes::{counted_classes, unlikely};
 use crate::facts::{
     Doubt, WayToRead, is_fold, is_of_both, literal, named, split_like, split_of, split_within,
     splits_among,
@@ -99,6 +100,8 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         place(&mut doubt);
         doubt
     })?;
+    let of_doubts = found.doubts.iter_mut().flat_map(|doubt| &mut doubt.readings);
+    of_doubts.for_each(|way| with_bare(&mut way.images));
     with_bare(&mut found.patterns);
     below(&mut found.patterns);
     found.doubts.iter_mut().for_each(place);
@@ -294,8 +297,7 @@ fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Doubt> {
     if let Some(doubt) = one_class(folders, &found) {
         return Err(doubt);
     }
-    found.doubts.extend(alike(&found.classes));
-    found.doubts.extend(numbered(&found.classes));
+    found.doubts.extend(of_classes(&found));
     Ok(found)
 }
 
@@ -601,6 +603,7 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         found.classes = folders.top.keys().cloned().collect();
         let words = inner.iter().filter_map(|name| Some(((*name).clone(), split_of(name)?)));
         found.splits = words.collect();
+        found.doubts.extend(of_classes(&found));
         return Ok(found);
     }
     let deeper = folders.top.values().any(|folder| folder.inner.values().any(|of| of.deeper));
@@ -644,9 +647,16 @@ fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     }
     found.classes = folders.top.keys().cloned().collect();
     found.patterns = vec![CLASSES.to_owned()];
-    found.doubts.extend(alike(&found.classes));
-    found.doubts.extend(numbered(&found.classes));
+    found.doubts.extend(of_classes(&found));
     Ok(found)
+}
+
+/// What the user should know about the names of classes.
+fn of_classes(found: &Recognised) -> Vec<Doubt> {
+    let Recognised { classes, patterns, .. } = found;
+    let of_names = [alike(classes), numbered(classes)];
+    let of_folders = [unlikely(classes, patterns), counted_classes(classes, patterns)];
+    of_names.into_iter().chain(of_folders).flatten().collect()
 }
 
 /// All images are in one folder, which is a class only if there is one class.
