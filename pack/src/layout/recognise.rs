@@ -698,12 +698,25 @@ fn flat(folders: &Folders, path: &str) -> Doubt {
         readings.push(WayToRead::new(when_in(&in_name), &[&in_name]));
     }
     if !folders.top.is_empty() {
-        let way = WayToRead::new("if it does not belong to the data", &[CLASSES]);
+        let beside = in_one_beside(folders).unwrap_or_else(|| [CLASSES.to_owned()].into());
+        let beside: Vec<&str> = beside.iter().map(String::as_str).collect();
+        let way = WayToRead::new("if it does not belong to the data", &beside);
         readings.push(WayToRead { leaves_out: true, ..way });
     }
     readings.push(WayToRead::new("if there are no classes", &[KEY]));
     readings.push(in_a_table());
     Doubt::new(text, readings)
+}
+
+/// The patterns in the only folder, if it has class folders or splits in it, and no images.
+fn in_one_beside(folders: &Folders) -> Option<BTreeSet<String>> {
+    let mut tops = folders.top.iter();
+    let (name, folder) = tops.next().filter(|(_, folder)| folder.direct == 0)?;
+    let is_deeper = folder.inner.values().any(|inner| inner.deeper);
+    let of_classes = || [CLASSES.to_owned()].into();
+    let rests = of_splits(folder, if is_deeper { CLASSES } else { KEY }).unwrap_or_else(of_classes);
+    let below = rests.iter().map(|rest| format!("{}/{rest}", literal(name)));
+    tops.next().is_none().then(|| below.collect())
 }
 
 fn one_folder_around(folders: &Folders) -> Doubt {
@@ -922,6 +935,15 @@ mod tests {
             &["{split=test}test1/{key}.{ext}", "{split}/{key}.{ext}"],
         );
         refused(&["1.jpg", "2.jpg"], "`1.jpg` is not in a class folder", &["{key}.{ext}"]);
+        for (paths, below) in [
+            (["data/x/1.jpg", "data/y/1.jpg", "logo.png"], "data/{label}/{key}.{ext}"),
+            (
+                ["data/train/x/1.jpg", "data/val/x/1.jpg", "logo.png"],
+                "data/{split}/{label}/{key}.{ext}",
+            ),
+        ] {
+            refused(&paths, "`logo.png`", &[below, "{key}.{ext}"]);
+        }
         refused(&["cat/1.jpg", "2.jpg"], "`2.jpg`", &["{label}/{key}.{ext}", "{key}.{ext}"]);
         refused(
             &["cat.1.jpg", "dog.2.jpg", "dog.3.jpg", "cat.4.jpg"],

@@ -58,10 +58,14 @@ pub(super) fn unlikely(classes: &BTreeSet<String>, patterns: &[String]) -> Optio
     }
     let one = found.len() == 1;
     let text = format!(
-        "{} {}, although {} of classes",
+        "{} {}, although {}",
         named(found.iter().copied()),
         if one { "is read as a class" } else { "are read as classes" },
-        if one { "its name is hardly that" } else { "their names are hardly those" },
+        if one {
+            "its name is hardly that of a class"
+        } else {
+            "their names are hardly those of classes"
+        },
     );
     let escaped: Vec<String> = others.iter().map(|class| regex::escape(class)).collect();
     let rest = escaped.join("|");
