@@ -103,6 +103,9 @@ pub(crate) fn options(way: &WayToRead) -> String {
     if way.leaves_out {
         options.push("--unlabelled skip".to_owned());
     }
+    if way.skips_bad {
+        options.push("--on-error skip".to_owned());
+    }
     options.extend(way.lists.iter().map(|list| format!("--labels {}", show::quoted(list))));
     if let Some(group) = &way.group {
         options.push(format!("--group {}", show::quoted(group)));

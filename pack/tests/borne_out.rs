@@ -507,3 +507,20 @@ fn masks_of_jpeg_have_a_way() {
     let Error::Run(RunError::BadInputs(bad)) = &error else { panic!("{error}") };
     assert_eq!(bad.named[0].remedy, Remedy::WriteMasks);
 }
+
+#[test]
+fn a_reading_that_fails_for_some_files_is_offered_without_these() {
+    let names = ["b/1.jpg", "b/1_mask.png", "b/1_mask_1.png", "m/2.jpg", "m/2_mask.png"];
+    let source = folder(&names);
+    let error = packed(&source).unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+    assert!(doubt.text.contains("the first reading fails: `b/1_mask_1.png`"), "{doubt}");
+    let skips: Vec<bool> = doubt.readings.iter().map(|way| way.skips_bad).collect();
+    assert_eq!(skips, [true, false], "{doubt:?}");
+    let source = folder(&["x/1.jpg", "x/2.jpg", "x/3.jpg"]);
+    put(source.path(), "t.csv", b"file,label\n1.jpg,a\n2.jpg,b\n");
+    let error = packed(&source).unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+    let by_table = doubt.readings.iter().find(|way| way.tables.is_some()).unwrap();
+    assert!(by_table.leaves_out && by_table.when.ends_with("what fails is left out"), "{doubt:?}");
+}

@@ -19,6 +19,8 @@ pub struct WayToRead {
     pub images: Vec<String>,
     /// Whether images that no pattern matches are left out.
     pub leaves_out: bool,
+    /// Whether files that cannot be packed are left out.
+    pub skips_bad: bool,
     /// What proves this way, where the names and sizes of files do.
     pub proof: Option<String>,
     /// A folder, and the one that it repeats if all of its files have the same bytes.

@@ -125,7 +125,8 @@ fn in_table(doubt: Doubt, way: &WayToRead) -> Doubt {
 /// What became of the ways of a doubt.
 struct Fitting {
     taken: Option<(WayToRead, PackOptions)>,
-    why_not: Option<Error>,
+    /// Why a way does not hold, and the number of it, if without what fails it may.
+    why_not: Option<(Error, Option<usize>)>,
 }
 
 /// A source that can be read in several ways.
@@ -171,7 +172,14 @@ impl Trial<'_> {
                 _ => return Ok(Err(doubt.into())),
             },
             _ => {
-                if let Some(error) = why_not {
+                if let Some((error, of)) = why_not {
+                    if let Some(way) = of.and_then(|at| doubt.readings.get_mut(at)) {
+                        way.when += ", and what fails is left out";
+                        match error {
+                            Error::Run(RunError::BadInputs(_)) => way.skips_bad = true,
+                            _ => way.leaves_out = true,
+                        }
+                    }
                     let error = error.to_string();
                     let first = error.lines().next().unwrap_or_default();
                     doubt.text = format!("{}; the first reading fails: {first}", doubt.text);
@@ -194,11 +202,12 @@ impl Trial<'_> {
     /// file or a row is the reason.
     fn fitting(&self, doubt: &Doubt, with_files: bool) -> Result<Fitting, Error> {
         let (mut why_not, mut taken) = (None, None::<(WayToRead, PackOptions)>);
-        let ways = doubt.readings.iter();
-        let is_tried =
-            |way: &&WayToRead| way.files.is_empty() != with_files && !way.otherwise && !way.asks;
+        let ways = doubt.readings.iter().enumerate();
+        let is_tried = |(_, way): &(usize, &WayToRead)| {
+            way.files.is_empty() != with_files && !way.otherwise && !way.asks
+        };
         let mut unlike = None;
-        for way in ways.filter(is_tried) {
+        for (at, way) in ways.filter(is_tried) {
             for full in candidates(way, doubt) {
                 let Ok(Some(plan)) = plan_of(&full, &self.options.plan) else { continue };
                 let options = PackOptions { plan, ..self.options.clone() };
@@ -222,7 +231,8 @@ impl Trial<'_> {
                     Err(error) => {
                         let is_of_rows = matches!(error, Error::Plan(PlanError::Unlabelled { .. }));
                         if is_of_rows || matches!(error, Error::Run(RunError::BadInputs(_))) {
-                            why_not = Some(error);
+                            let is_of_way = full.tables == way.tables && full.lists == way.lists;
+                            why_not = Some((error, is_of_way.then_some(at)));
                             unlike = Some(&way.files);
                         }
                         if is_of_rows && has_table {
