@@ -524,3 +524,13 @@ fn a_reading_that_fails_for_some_files_is_offered_without_these() {
     let by_table = doubt.readings.iter().find(|way| way.tables.is_some()).unwrap();
     assert!(by_table.leaves_out && by_table.when.ends_with("what fails is left out"), "{doubt:?}");
 }
+
+#[test]
+fn of_two_tables_that_of_the_images_is_read() {
+    let source = folder(&["train/0.jpg", "train/1.jpg", "train/2.jpg"]);
+    put(source.path(), "labels.csv", b"ClassId,Name\n0,stop\n1,go\n");
+    put(source.path(), "train.csv", b"Id,ClassId\n0,0\n1,1\n2,0\n");
+    let report = packed(&source).unwrap();
+    assert!(text(&report).contains("train.csv`, as each row is of one"), "{}", text(&report));
+    assert_eq!(report.columns.unwrap().file_names, "Id");
+}

@@ -362,6 +362,50 @@ fn tables_with_names_of_splits_are_told_where_they_do_not_set_splits() {
 }
 
 #[test]
+fn a_table_that_names_class_folders_is_joined_with_them() {
+    let source = folder(&["000/a.jpg", "000/b.jpg", "001/a.jpg", "002/a.jpg"]);
+    put(source.path(), "labels.csv", b"id,label\n000,u\n001,v\n002,u\n");
+    let out = tempfile::tempdir().unwrap();
+    let report = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
+    let [doubt] = &*report.doubts else { panic!("{:?}", report.doubts) };
+    assert!(doubt.text.contains("has a row for each `id`"), "{doubt}");
+    let [way] = &*doubt.readings else { panic!("{doubt:?}") };
+    assert_eq!(way.images, ["{id}/{key}.{ext}"]);
+    let table = TableOptions {
+        files: way.tables.iter().flatten().map(Into::into).collect(),
+        ..TableOptions::default()
+    };
+    let images = way.images.iter().map(|text| text.parse().unwrap()).collect();
+    let plan = PlanOptions { images, labels: Labels::Table(table), ..PlanOptions::default() };
+    let out = tempfile::tempdir().unwrap();
+    let report = run(source.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.samples, report.doubts), (4, Vec::new()));
+    assert_eq!(samples(out.path()).0.manifest().classes, ["u", "v"]);
+    // Another table may have the names of images.
+    put(source.path(), "labels.csv", b"id,label\na,u\nb,v\n");
+    let out = tempfile::tempdir().unwrap();
+    let report = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
+    assert!(report.doubts[0].text.contains("may say more about the images"));
+}
+
+#[test]
+fn a_table_that_names_pairs_of_pictures_is_offered_with_both() {
+    let source = folder(&["0_left.jpg", "0_right.jpg", "1_left.jpg", "1_right.jpg"]);
+    put(source.path(), "t.csv", b"ID,left,label\n0,0_left.jpg,a\n1,1_left.jpg,b\n");
+    let out = tempfile::tempdir().unwrap();
+    let error = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+    let by_table: Vec<_> = doubt.readings.iter().filter(|way| way.tables.is_some()).collect();
+    let [way] = &*by_table else { panic!("{doubt:?}") };
+    assert_eq!(way.images, ["{id}_left.{ext}"]);
+    assert_eq!(way.files, [("right".to_owned(), "{id}_right.{ext}".to_owned())]);
+    assert_eq!(way.key_column.as_deref(), Some("ID"));
+    // JPEG of colours is not a mask.
+    let is_mask = |way: &&gular_pack::WayToRead| way.files.iter().any(|(name, _)| name == "mask");
+    assert_eq!(doubt.readings.iter().find(is_mask), None);
+}
+
+#[test]
 fn what_a_file_of_boxes_has_besides_is_told() {
     let source = folder(&["0.jpg"]);
     let coco = r#"{"images":[{"id":1,"file_name":"0.jpg"}],"categories":[{"id":1,"name":"a"}],

@@ -158,6 +158,20 @@ impl Folders {
         others.map(of).collect()
     }
 
+    /// Names of some of the images.
+    pub(super) fn some_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.names.iter().map(String::as_str);
+        names.chain(self.examples.names().map(|(_, name)| name))
+    }
+
+    /// Paths of some of the images.
+    pub(super) fn example_paths(&self) -> impl Iterator<Item = String> {
+        self.examples.names().map(|(folder, name)| {
+            let slash = if folder.is_empty() { "" } else { "/" };
+            format!("{}{folder}{slash}{name}", self.prefix)
+        })
+    }
+
     pub(crate) fn new(prefix: String) -> Self {
         Self { prefix, ..Self::default() }
     }

@@ -13,6 +13,7 @@ mod cards;
 mod class_names;
 mod companions;
 mod error;
+mod first_rows;
 mod folders;
 mod labels;
 mod natural;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::first_rows::FirstRows;
 use super::recognise::Recognised;
 use super::tables_beside::part;
 use super::{Labels, LayoutOptions, TablesBeside};
@@ -98,26 +99,40 @@ pub(crate) fn of_sources(
 /// Tables beside images whose classes are in their paths.
 pub(crate) fn tables(
     tables: &TablesBeside,
-    patterns: &[String],
+    found: &Recognised,
     options: &LayoutOptions<'_>,
 ) -> Option<Doubt> {
     let tables = tables.of_rows();
     if tables.is_empty() || *options.labels != Labels::Path || options.inputs != Inputs::Images {
         return None;
     }
+    let patterns = &found.patterns;
+    let in_place_of_label = |part: &str| -> Vec<String> {
+        patterns.iter().map(|pattern| pattern.replace("{label}", part)).collect()
+    };
+    let way = |when, images: Vec<String>, label: Option<&str>| WayToRead {
+        tables: Some(tables.clone()),
+        images,
+        label_column: label.map(str::to_owned),
+        ..WayToRead::new(when, &[])
+    };
+    if let [table] = tables.as_slice()
+        && let Some(rows) = FirstRows::read(table)
+        && let Some((column, part)) = rows.column_of(&|cell| found.classes.contains(cell))
+    {
+        let text = format!(
+            "`{table}` has a row for each `{column}`, which may be these folders, and is not read"
+        );
+        let images = in_place_of_label(&format!("{{{part}}}"));
+        let by_folder = way("if it has the classes of these folders", images, None);
+        return Some(Doubt::new(text, vec![by_folder]));
+    }
     let text = format!(
         "{} may say more about the images, and {} not read",
         named(tables.iter()),
         if tables.len() == 1 { "is" } else { "are" }
     );
-    let way = |when, images: &[String], label: Option<&str>| WayToRead {
-        tables: Some(tables.clone()),
-        images: images.to_vec(),
-        label_column: label.map(str::to_owned),
-        ..WayToRead::new(when, &[])
-    };
-    let fields = way("for fields beside these classes", patterns, Some("none"));
-    let key: Vec<String> =
-        patterns.iter().map(|pattern| pattern.replace("{label}", "{*}")).collect();
-    Some(Doubt::new(text, vec![fields, way("if they have the classes", &key, None)]))
+    let fields = way("for fields beside these classes", patterns.clone(), Some("none"));
+    let classes = way("if they have the classes", in_place_of_label("{*}"), None);
+    Some(Doubt::new(text, vec![fields, classes]))
 }

@@ -69,6 +69,11 @@ impl KindOfFiles {
         }
     }
 
+    /// Pictures of colours in JPEG are not masks, not even those with a table of their colours.
+    fn may_be_masks(&self) -> bool {
+        !(self.of_colours == Some(true) && self.extension.as_deref() == Some("jpg"))
+    }
+
     fn differ_in_format(&self, other: &Self) -> bool {
         self.extension.is_some() && other.extension.is_some() && self.extension != other.extension
     }
@@ -80,6 +85,8 @@ struct OtherFile {
     name: String,
     pattern: String,
     are_numbers: bool,
+    /// Whether they are not pictures of colours in JPEG, which are never masks.
+    may_be_mask: bool,
 }
 
 /// The ways to read images with further files of theirs: each that may be the mask, and all as
@@ -104,6 +111,7 @@ fn ways_with(images: &[String], others: &[OtherFile], leaves_out: bool) -> Vec<W
     let mut ways: Vec<WayToRead> = of_masks.chain([of_fields]).collect();
     if let ([other], [first, ..]) = (others, ways.as_slice())
         && !other.are_numbers
+        && other.may_be_mask
         && first.files.len() == 1
     {
         ways.push(way("if it is the mask of each image", Some(0)));
@@ -156,8 +164,10 @@ pub(super) fn in_one_folder(
     };
     let of_image = kinds.get(image)?;
     let others = ends.iter().filter(|end| *end != image).filter_map(|end| {
-        let are_numbers = kinds.get(end)?.are_numbers_of(of_image);
-        Some(OtherFile { name: end.clone(), pattern: with(end).into_iter().next()?, are_numbers })
+        let kind = kinds.get(end)?;
+        let (are_numbers, may_be_mask) = (kind.are_numbers_of(of_image), kind.may_be_masks());
+        let pattern = with(end).into_iter().next()?;
+        Some(OtherFile { name: end.clone(), pattern, are_numbers, may_be_mask })
     });
     let others: Vec<OtherFile> = others.collect();
     let text = match image.as_str() {
@@ -409,9 +419,12 @@ pub(super) fn in_folders(
     };
     let [key, _] = first.keys();
     let files = related.iter().filter_map(|(other, fixed, _)| {
-        let are_numbers = kinds.get(other)?.are_numbers_of(kinds.get(image)?);
+        let kind = kinds.get(other)?;
+        let are_numbers = kind.are_numbers_of(kinds.get(image)?);
+        let may_be_mask = kind.may_be_masks();
         let [_, key] = fixed.keys();
-        Some(OtherFile { name: (*other).to_owned(), pattern: of(other, &key), are_numbers })
+        let (name, pattern) = ((*other).to_owned(), of(other, &key));
+        Some(OtherFile { name, pattern, are_numbers, may_be_mask })
     });
     let files: Vec<OtherFile> = files.collect();
     let text = format!(
@@ -465,6 +478,7 @@ pub(super) fn in_deeper_folders(
             name: (*other).to_owned(),
             pattern: of(other),
             are_numbers: kind(other).are_numbers_of(&kind(image)),
+            may_be_mask: kind(other).may_be_masks(),
         });
         Some(ways_with(&[of(image)], &files.collect::<Vec<_>>(), false))
     };
@@ -512,6 +526,7 @@ pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<D
         name: (*other).to_owned(),
         pattern: of(other),
         are_numbers: false,
+        may_be_mask: true,
     });
     let text = format!(
         "each folder has the files {}, as those of `{example}`, so they may be samples and not classes",

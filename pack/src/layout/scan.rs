@@ -8,6 +8,7 @@ use gular_bundle::{BundlePath, Split};
 use gular_codec::{Format, Limits};
 use gular_files::TEMP_PREFIX;
 
+use super::first_rows::FirstRows;
 use super::same_names::{
     IsOfColours, in_deeper_folders, in_each_folder, in_folders, in_one_folder,
 };
@@ -284,7 +285,8 @@ impl Meaning {
         let texts = if plain || scan.files == 0 {
             vec!["{key}".to_owned()]
         } else {
-            let tables = scan.tables.likeliest();
+            let tables = scan.tables.likeliest_of(&folders);
+            let is_by_rows = tables != scan.tables.likeliest();
             let all_splits = scan.tables.of_all_splits();
             let name_tables = |doubt: &mut Doubt| {
                 // Those of the test images may have no classes, which is not known yet.
@@ -323,7 +325,10 @@ impl Meaning {
                         WayToRead { leaves_out: true, asks: true, ..WayToRead::new(&when, &[]) };
                     doubt.readings.insert(at, WayToRead { tables: Some(vec![training]), ..way });
                 }
-                let besides = scan.tables.besides(&tables);
+                let besides = match is_by_rows {
+                    true => Vec::new(),
+                    false => scan.tables.besides(&tables),
+                };
                 if let Some(at) =
                     by_table_at(doubt).filter(|_| !besides.is_empty() && besides.len() < 3)
                 {
@@ -360,6 +365,7 @@ impl Meaning {
             let mut found = recognise(&folders, wants_labels(options)).map_err(|mut doubt| {
                 if options.inputs != Inputs::Bytes {
                     doubt = with_ends(doubt, &folders, is_of_colours);
+                    add_table_of_pairs(&mut doubt, &folders, &tables);
                     let deeper =
                         doubt.readings.iter().find_map(|way| match way.images.as_slice() {
                             [one] if one.contains("{*}/{label}/{key}") => Some(one.clone()),
@@ -438,7 +444,7 @@ impl Meaning {
             {
                 return Err(doubt.into());
             }
-            scan.doubts.extend(not_read::tables(&scan.tables, &found.patterns, options));
+            scan.doubts.extend(not_read::tables(&scan.tables, &found, options));
             scan.classes = found.classes.iter().map(|class| composed(class).into_owned()).collect();
             scan.split_words = found.splits;
             scan.doubts.extend(found.doubts);
@@ -465,6 +471,35 @@ fn with_ends(doubt: Doubt, folders: &Folders, is_of_colours: IsOfColours<'_>) ->
     let others = doubt.readings.into_iter().map(|way| WayToRead { otherwise: false, ..way });
     found.readings.extend(others);
     found
+}
+
+/// Adds the table whose rows are about images with further files, which it names by what their
+/// names share, in place of the way to read all of them by it.
+fn add_table_of_pairs(doubt: &mut Doubt, folders: &Folders, tables: &[String]) {
+    let [table] = tables else { return };
+    let Some(at) = doubt.readings.iter().position(|way| !way.files.is_empty()) else { return };
+    let way = &doubt.readings[at];
+    let [images] = way.images.as_slice() else { return };
+    let Ok(pattern) = Pattern::parse(images) else { return };
+    let Some(rows) = FirstRows::read(table).filter(|_| way.asks) else { return };
+    let keys: BTreeSet<String> = folders
+        .example_paths()
+        .filter_map(|path| Some(pattern.read(&path).ok()??.get("key")?.to_owned()))
+        .collect();
+    let Some((column, part)) = rows.column_of(&|cell| keys.contains(cell)) else { return };
+    let with_part = |pattern: &String| pattern.replace("{key}", &format!("{{{part}}}"));
+    let files = way.files.iter().map(|(name, pattern)| (name.clone(), with_part(pattern)));
+    let by_table = WayToRead {
+        when: format!("{}, and `{table}` has their classes", way.when),
+        images: vec![with_part(images)],
+        files: files.collect(),
+        tables: Some(tables.to_vec()),
+        key_column: Some(column.clone()),
+        ..way.clone()
+    };
+    doubt.readings.retain(|way| way.tables.is_none());
+    let at = doubt.readings.iter().position(|way| !way.files.is_empty()).unwrap_or_default();
+    doubt.readings.insert(at + 1, by_table);
 }
 
 /// Where the ways by tables begin.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{FieldName, Split};
 
+use super::first_rows::FirstRows;
+use super::folders::Folders;
 use crate::facts::{PythonCommand, WayToRead, is_of_source, is_sentence, literal, split_within};
 use crate::source::{
     Inputs, find_key, first_line, is_of_classes, is_of_run_lengths, media_type_of, separator_of,
@@ -264,6 +266,22 @@ impl TablesBeside {
         let splits: BTreeSet<Split> = self.by_split.values().copied().collect();
         let is_one_each = splits.len() > 1 && splits.len() == self.by_split.len();
         self.by_split.iter().filter(|_| is_one_each).map(of).collect()
+    }
+
+    /// The likeliest tables; in place of one whose rows are about no image, the only one whose rows
+    /// are.
+    pub(super) fn likeliest_of(&self, folders: &Folders) -> Vec<String> {
+        let likeliest = self.likeliest();
+        let are_of_images =
+            |table: &String| FirstRows::read(table).is_some_and(|rows| rows.are_of_images(folders));
+        match likeliest.as_slice() {
+            [one] if FirstRows::read(one).is_some() && !are_of_images(one) => {
+                let mut others = self.with_classes();
+                others.retain(|table| table != one && are_of_images(table));
+                if others.len() == 1 { others } else { likeliest }
+            }
+            _ => likeliest,
+        }
     }
 
     /// The likeliest tables; those of one name in several folders are parts of one.
