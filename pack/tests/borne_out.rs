@@ -517,6 +517,13 @@ fn a_reading_that_fails_for_some_files_is_offered_without_these() {
     assert!(doubt.text.contains("the first reading fails: `b/1_mask_1.png`"), "{doubt}");
     let skips: Vec<bool> = doubt.readings.iter().map(|way| way.skips_bad).collect();
     assert_eq!(skips, [true, false], "{doubt:?}");
+    // Where all fail, nothing would be left.
+    for mask in ["b/1_mask.png", "m/2_mask.png"] {
+        put(source.path(), mask, &encode_png(&[1; 12 * 9 * 3], 12, 9).unwrap());
+    }
+    let error = packed(&source).unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+    assert!(doubt.readings.iter().all(|way| !way.skips_bad), "{doubt:?}");
     let source = folder(&["x/1.jpg", "x/2.jpg", "x/3.jpg"]);
     put(source.path(), "t.csv", b"file,label\n1.jpg,a\n2.jpg,b\n");
     let error = packed(&source).unwrap_err();

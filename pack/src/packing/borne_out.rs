@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::facts::{Doubt, OtherFiles, Pattern, PatternError, RunError, WayToRead, is_of_both};
 use crate::layout::{Labels, LayoutError, Scan, TableOptions, Unlabelled};
 use crate::plan::{MaskColours, PayloadOptions, Plan, PlanError, PlanOptions};
-use crate::source::{FieldFiles, Inputs, LabelColumn};
+use crate::source::{FieldFiles, Inputs, LabelColumn, OnBadInput};
 
 /// Fields whose files prove by their names that they belong to the images.
 const PROVE: [&str; 2] = ["mask", "caption"];
@@ -212,7 +212,7 @@ impl Trial<'_> {
                 let Ok(Some(plan)) = plan_of(&full, &self.options.plan) else { continue };
                 let options = PackOptions { plan, ..self.options.clone() };
                 let has_table = full.tables.is_some() && with_files;
-                match self.holding(options) {
+                match self.holding(options.clone()) {
                     Ok(Some(options)) if self.is_alone(&full)? => {
                         // Two folders of masks are a question.
                         if taken.as_ref().is_some_and(|(first, _)| first.files != full.files) {
@@ -232,7 +232,8 @@ impl Trial<'_> {
                         let is_of_rows = matches!(error, Error::Plan(PlanError::Unlabelled { .. }));
                         if is_of_rows || matches!(error, Error::Run(RunError::BadInputs(_))) {
                             let is_of_way = full.tables == way.tables && full.lists == way.lists;
-                            why_not = Some((error, is_of_way.then_some(at)));
+                            let holds = is_of_way && self.holds_for_most(options, is_of_rows)?;
+                            why_not = Some((error, holds.then_some(at)));
                             unlike = Some(&way.files);
                         }
                         if is_of_rows && has_table {
@@ -320,6 +321,24 @@ impl Trial<'_> {
         let temp = self.temp()?;
         let opened = open_source(self.source, &options.plan, temp.path(), self.cancel)?;
         make_plan(&opened, temp.path(), &options.plan, self.progress, self.cancel)
+    }
+
+    /// Whether these options hold for most images, without those that have no label or cannot be
+    /// packed.
+    fn holds_for_most(&self, options: PackOptions, is_of_rows: bool) -> Result<bool, Error> {
+        let mut plan = options.plan;
+        match is_of_rows {
+            true => plan.unlabelled = Unlabelled::Skip,
+            false => plan.on_error = OnBadInput::Skip,
+        }
+        match self.planned(&PackOptions { plan, ..options }) {
+            Ok((plan, found)) => {
+                let bad = (plan.skipped.len() + found.skipped.len()) as u64;
+                Ok(plan.samples > bad + plan.table.unlabelled.n)
+            }
+            Err(error) if !is_of_input(&error) => Err(error),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Whether these options hold for every file; if so, the column that may say the splits.
