@@ -1055,6 +1055,14 @@ mod tests {
             "all images have the class `x`",
             &["{*}/{label}/{key}.{ext}", "x/{key}.{ext}", "{label}/{key}.{ext}"],
         );
+        told(&["cat/1.jpg", "dog/1.jpg", "all/1.jpg"], &[CLASSES], "`all` is read as a class");
+        told(
+            &["train/cat/1.jpg", "train/dog/1.jpg", "val/thumbs/1.jpg"],
+            &["{split}/{label}/{key}.{ext}"],
+            "`thumbs` is read as a class",
+        );
+        let clips = ["run_1/1.jpg", "run_2/1.jpg", "sit_1/1.jpg", "sit_2/1.jpg"];
+        told(&clips, &[CLASSES], "differ only in numbers behind `run` and `sit`");
         told(&["Cat/1.jpg", "cat/1.jpg"], &[CLASSES], "differ only in upper and lower case");
     }
 
