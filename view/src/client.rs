@@ -1,7 +1,9 @@
 //! Who asks, and whether they still wait for the answer.
 
-use std::io;
 use std::net::TcpStream;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 /// The other side of a connection, whose request was read.
 #[derive(Debug, Clone, Copy)]
@@ -14,15 +16,10 @@ pub(crate) struct Client<'a> {
 impl Client<'_> {
     /// Whether it closed the connection, as a browser does with requests that it no longer needs.
     pub(crate) fn has_left(self) -> bool {
-        let Self { stream, .. } = self;
-        if stream.set_nonblocking(true).is_err() {
-            return true;
-        }
-        let seen = stream.peek(&mut [0]);
-        let blocks = stream.set_nonblocking(false);
-        match seen {
-            Ok(n) => n == 0 || blocks.is_err(),
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock || blocks.is_err(),
+        // The connection stays as it is: several threads may look at the same time.
+        match recv(self.stream, &mut [0], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((n, _)) => n == 0,
+            Err(error) => error != Errno::AGAIN && error != Errno::INTR,
         }
     }
 }
