@@ -52,7 +52,8 @@ fn a_job_is_told_that_its_data_was_read_with_a_token() {
         (outcome.stderr + &outcome.stdout).contains("the data was read with a token")
     };
     // The token is found in `BEARER_TOKEN_FILE`: no option names it.
-    assert!(said(&Site::shared(), &[]) && !said(&Site::shared(), &["--credentials", "x"]));
+    let private = Site::alone();
+    assert!(said(&private, &[]) && !said(&private, &["--credentials", "x"]));
     // Reading public data sends none, though there is one.
     assert!(!said(&Site::alone_with(&["--public-read"]), &[]));
 }
