@@ -1,6 +1,6 @@
 //! The forms that values of options have, as sbatch reads them.
 //!
-//! What sbatch itself says of some 300 values is compared in `cargo xtask peers`.
+//! What sbatch itself says of hundreds of values is compared in `cargo xtask peers`.
 
 use crate::units::{slurm_bytes, slurm_seconds};
 

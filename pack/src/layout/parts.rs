@@ -337,7 +337,7 @@ pub(super) fn field_of(name: &str) -> String {
 }
 
 /// The fields that the files of these folders are, with the folders.
-pub(super) fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
+fn fields_of<'a>(folders: &[&'a str]) -> Vec<(String, &'a str)> {
     let mut fields: Vec<(String, &str)> = Vec::new();
     for folder in folders {
         let lower = folder.to_lowercase();

@@ -272,16 +272,16 @@ impl TablesBeside {
     /// are.
     pub(super) fn likeliest_of(&self, folders: &Folders) -> Vec<String> {
         let likeliest = self.likeliest();
+        let [one] = likeliest.as_slice() else { return likeliest };
+        // Unknown of what is not read.
         let are_of_images =
-            |table: &String| FirstRows::read(table).is_some_and(|rows| rows.are_of_images(folders));
-        match likeliest.as_slice() {
-            [one] if FirstRows::read(one).is_some() && !are_of_images(one) => {
-                let mut others = self.with_classes();
-                others.retain(|table| table != one && are_of_images(table));
-                if others.len() == 1 { others } else { likeliest }
-            }
-            _ => likeliest,
+            |table: &String| FirstRows::read(table).map(|rows| rows.are_of_images(folders));
+        if are_of_images(one) != Some(false) {
+            return likeliest;
         }
+        let mut others = self.with_classes();
+        others.retain(|table| table != one && are_of_images(table) == Some(true));
+        if others.len() == 1 { others } else { likeliest }
     }
 
     /// The likeliest tables; those of one name in several folders are parts of one.
