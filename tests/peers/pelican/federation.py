@@ -4,13 +4,17 @@
 federation.py box DIR      one process serves all; its namespace takes tokens for reading too
 federation.py origin DIR   the namespace is that of a second origin, in a process of its own, read by all
 federation.py posc DIR     the same; a cut upload leaves no object there (`Origin.Posc`)
+federation.py killed DIR   as `posc`, with the cache in a process of its own too; a line `origin` or `cache` on
+                           standard input kills that server and starts it again, and `again` is printed when it serves
 
 Needs the program `pelican`, client and server, in PATH, and no Python package. Prints one JSON object once it
-serves: `url` of the namespace, `ca`, `token` (a file: storage.read, create and modify), `version`, `logs`. It
+serves: `url` of the namespace, `ca`, `token` (a file: storage.read, create and modify) and its `issuer`, `version`,
+`logs`; the URLs of `origin` and `cache`, and `stored`, the folder with the namespace's objects. It
 ends when its standard input does. All files are in DIR. Two more deployments are for other scripts: `outage.py`
 has `apart`, director, origin and cache in a process each; `login.py` has `login`, a box whose origin issues tokens.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -221,7 +225,7 @@ class Federation:
             server.stop()
 
     def _start(self):
-        apart = self.mode == "apart"
+        apart = self.mode in ("apart", "killed")
         modules = ["director", "registry"] if apart else ["director", "registry", "origin", "cache"]
         more = {"namespace": "/boxed", "reads": '"Reads"', "issues": self.mode == "login"}
         self.director = self._add("box", modules, self.front, **more)
@@ -230,7 +234,7 @@ class Federation:
         self.wait("discovery", lambda: self.ca.exists() and answer(self.ca, well_known)[0] == 200)
         self.origin = self.cache = self.director
         if self.namespace != "/boxed":
-            more = {"reads": '"PublicReads"', "posc": self.mode == "posc", "ca": self.ca}
+            more = {"reads": '"PublicReads"', "posc": self.mode in ("posc", "killed"), "ca": self.ca}
             self.origin = self._add("second", ["origin"], free_port(), namespace=self.namespace, **more)
         if apart:
             self.cache = self._add("cache", ["cache"], free_port(), ca=self.ca)
@@ -255,6 +259,17 @@ class Federation:
         time.sleep(ADVERTISE_SECONDS + 1)
         self.wait_for_cache()
 
+    def kill(self, name):
+        """Kills the origin or the cache, and returns when it serves again."""
+        server = {"origin": self.origin, "cache": self.cache}[name]
+        server.kill()
+        server.start()
+        self.wait(f"the {name} serves again", lambda: self._serves(server))
+
+    def _serves(self, server):
+        ready = f"https://localhost:{server.port}{self.namespace}/ready"
+        return answer(self.ca, ready, self.token.read_text())[0] == 200
+
     def asked(self):
         """Status and headers of what the director says of an object."""
         return answer(self.ca, f"https://localhost:{self.front}{self.namespace}/ready")
@@ -267,7 +282,7 @@ class Federation:
 
     def wait_for_cache(self):
         """Until then the director names the origin alone."""
-        below = "" if self.mode == "apart" else "/api/v1.0/cache"
+        below = "" if self.cache is not self.director else "/api/v1.0/cache"
         at = f"https://localhost:{self.cache.port}{below}/"
         self.wait("the director names the cache", lambda: any(url.startswith(at) for url in self.named()))
 
@@ -300,6 +315,11 @@ class Federation:
         return token
 
 
+def issuer(token):
+    claims = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["iss"]
+
+
 def version():
     said = subprocess.run(["pelican", "--version"], capture_output=True, text=True, env=surroundings())
     return (said.stdout or said.stderr).splitlines()[0]
@@ -307,19 +327,25 @@ def version():
 
 def main():
     mode, work = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
-    if mode not in ("box", "origin", "posc"):
-        sys.exit("federation.py: the first argument is box, origin or posc")
+    if mode not in ("box", "origin", "posc", "killed"):
+        sys.exit("federation.py: the first argument is box, origin, posc or killed")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with Federation(mode, work) as federation:
         told = {
             "url": federation.url,
             "ca": str(federation.ca),
             "token": str(federation.token),
+            "issuer": issuer(federation.token.read_text()),
+            "origin": f"https://localhost:{federation.origin.port}",
+            "cache": f"https://localhost:{federation.cache.port}",
+            "stored": str(federation.origin.dir / "store"),
             "version": version(),
             "logs": [str(server.log) for server in federation.servers],
         }
         print(json.dumps(told), flush=True)
-        sys.stdin.read()
+        for line in sys.stdin:
+            federation.kill(line.strip())
+            print("again", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 //! Publishes and fetches through servers that fail in every way we know, with a fixed seed; also with
-//! the real XRootD behind them, where it and all that it needs is installed.
+//! the real XRootD and the real Pelican behind them, where they are installed.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::cargo::{BENCH, GULAR, Set, build};
+use crate::peers::servers::pelican::Pelican;
 use crate::peers::servers::xrootd::{Mode, Started, XRootD, work_folder};
 use crate::process::{self, command};
 use crate::setup::Ready;
@@ -23,11 +24,17 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready) -> Result<()> {
     let dir = work_folder(&workspace.target.join("soak-xrootd"))?;
     let missing = missing(&workspace.root.join("tests/peers/xrootd"), &dir)?;
     let _ = fs::remove_dir_all(&dir);
-    if let Some(missing) = missing {
-        eprintln!("skip soak of XRootD: {missing}");
-        return Ok(());
+    let behind = |name| soak(&["--behind", name, "--objects", "400", "--seconds", "20"]);
+    match missing {
+        Some(missing) => eprintln!("skip soak of XRootD: {missing}"),
+        None => behind("xrootd")?,
     }
-    soak(&["--behind", "xrootd", "--objects", "400", "--seconds", "20"])
+    if Pelican::is_installed() {
+        behind("pelican")?;
+    } else {
+        eprintln!("skip soak of Pelican: the program `pelican` is not in PATH");
+    }
+    Ok(())
 }
 
 /// What a server with tokens lacks on this machine, and how to install it. It is started once to find

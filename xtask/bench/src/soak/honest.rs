@@ -1,13 +1,15 @@
-//! The honest servers behind the faulty ones: those of the embedded federation, or the real XRootD,
-//! which is killed and started again now and then.
+//! The honest servers behind the faulty ones: those of the embedded federation, or the real XRootD or
+//! Pelican, which are killed and started again now and then.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use gular_federation::{Federation, Options, TokenRequest, mint};
+use xtask::peers::servers::pelican::{Deployment, Pelican, Server};
 use xtask::peers::servers::xrootd::{
     ISSUER, Issuer, Mode, NAMESPACE, Started, XRootD, work_folder,
 };
@@ -25,6 +27,8 @@ pub(crate) enum Behind {
     Embedded,
     /// XRootD, which needs tokens and TLS; the faulty caches read from it, too.
     Xrootd,
+    /// Origin and cache of the real Pelican; the program `pelican` must be in PATH.
+    Pelican,
 }
 
 impl Behind {
@@ -33,6 +37,7 @@ impl Behind {
         match self {
             Self::Embedded => "embedded",
             Self::Xrootd => "xrootd",
+            Self::Pelican => "pelican",
         }
     }
 
@@ -41,6 +46,7 @@ impl Behind {
         match self {
             Self::Embedded => "/gular",
             Self::Xrootd => NAMESPACE,
+            Self::Pelican => "/second",
         }
     }
 }
@@ -58,10 +64,12 @@ pub(super) struct Honest {
     pub(super) token: String,
     /// Where the objects of the namespace are stored.
     pub(super) stored: PathBuf,
-    /// Is held for reading during each upload. A server that is killed meanwhile leaves a part of the
-    /// object, and no client may remove that: so servers are killed between uploads.
+    /// Is held for reading during each upload. An XRootD that is killed meanwhile leaves a part of the
+    /// object, and no client may remove that: so it is killed between uploads. Pelican's origin can
+    /// keep uploads apart until they are whole, and is killed at any time.
     pub(super) uploads: Arc<RwLock<()>>,
     _embedded: Option<Federation>,
+    _pelican: Option<Arc<Mutex<Pelican>>>,
 }
 
 impl Honest {
@@ -69,7 +77,8 @@ impl Honest {
     pub(super) fn start(behind: Behind, dir: &Path, faults: &Arc<Faults>) -> Result<Self> {
         match behind {
             Behind::Embedded => embedded(dir),
-            Behind::Xrootd => real(&work_folder(dir)?, faults),
+            Behind::Xrootd => xrootd(&work_folder(dir)?, faults),
+            Behind::Pelican => pelican(dir, faults),
         }
     }
 }
@@ -94,10 +103,11 @@ fn embedded(dir: &Path) -> Result<Honest> {
         stored: dir.join("origin/gular"),
         uploads: Arc::default(),
         _embedded: Some(servers),
+        _pelican: None,
     })
 }
 
-fn real(dir: &Path, faults: &Arc<Faults>) -> Result<Honest> {
+fn xrootd(dir: &Path, faults: &Arc<Faults>) -> Result<Honest> {
     let scripts = Workspace::locate()?.root.join("tests/peers/xrootd");
     let home = dir.join("origin");
     let server = match XRootD::start(&scripts, &home, Mode::Token)? {
@@ -118,10 +128,58 @@ fn real(dir: &Path, faults: &Arc<Faults>) -> Result<Honest> {
         stored: home.join("data").join(NAMESPACE.trim_start_matches('/')),
         uploads: Arc::clone(&uploads),
         _embedded: None,
+        _pelican: None,
     };
     let faults = Arc::clone(faults);
     thread::spawn(move || keep_running(server, &scripts, &home, port, &uploads, &faults));
     Ok(honest)
+}
+
+fn pelican(dir: &Path, faults: &Arc<Faults>) -> Result<Honest> {
+    if !Pelican::is_installed() {
+        bail!("the program `pelican` is not in PATH; see https://docs.pelicanplatform.org/install");
+    }
+    let scripts = Workspace::locate()?.root.join("tests/peers/pelican");
+    let servers = Pelican::start(&scripts, dir, Deployment::Killed)?;
+    let honest = Honest {
+        origin: servers.origin.clone(),
+        cache: servers.cache.clone(),
+        ca_file: servers.ca.clone(),
+        namespace: Behind::Pelican.namespace(),
+        issuer: servers.issuer.clone(),
+        token: fs::read_to_string(&servers.token)?.trim().to_owned(),
+        stored: servers.stored.clone(),
+        uploads: Arc::default(),
+        _embedded: None,
+        _pelican: None,
+    };
+    let servers = Arc::new(Mutex::new(servers));
+    let (killed, faults) = (Arc::downgrade(&servers), Arc::clone(faults));
+    thread::spawn(move || restart(&killed, &faults));
+    Ok(Honest { _pelican: Some(servers), ..honest })
+}
+
+/// Kills origin and cache in turn, when the seed says so and as long as they are needed.
+fn restart(servers: &Weak<Mutex<Pelican>>, faults: &Faults) {
+    let turns =
+        [(Server::Origin, "Pelican's origin killed"), (Server::Cache, "Pelican's cache killed")];
+    let (mut turns, mut was_due) = (turns.into_iter().cycle(), false);
+    while let Some(servers) = servers.upgrade() {
+        let is_due = faults.is_restarted();
+        let begins = is_due && !was_due;
+        was_due = is_due;
+        if begins && let Some((server, name)) = turns.next() {
+            faults.count(name);
+            let restarted = servers.lock().unwrap_or_else(PoisonError::into_inner).restart(server);
+            if let Err(error) = restarted {
+                // The clients then fail, too.
+                eprintln!("{error:#}");
+                return;
+            }
+        }
+        drop(servers);
+        sleep(POLL);
+    }
 }
 
 /// Kills the server and starts it again when the seed says so; starts it again when it crashed.

@@ -69,6 +69,7 @@ pub(crate) fn run(gular: &Path, settings: &Settings, work: &Path) -> Result<()> 
     report(settings, &inputs, &faults, &tally, seconds);
     let wrong = tally.faults();
     if wrong.is_empty() {
+        drop(servers);
         fs::remove_dir_all(work)?;
         return Ok(());
     }

@@ -104,7 +104,7 @@ impl Head {
     /// The length of the body that follows; 0 if none is given.
     pub(super) fn len(&self) -> io::Result<usize> {
         if self.get("transfer-encoding").is_some() {
-            return Err(io::Error::other("a body in chunks, which nobody here sends"));
+            return Err(io::Error::other("a body in chunks, which no client here sends"));
         }
         let len = self.get("content-length").map_or(Ok(0), str::parse);
         match len {
@@ -177,19 +177,59 @@ impl Connection {
         to.write_all(&passed.bytes())?;
         to.write_all(body)?;
         to.flush()?;
-        let head = Head::read(&mut self.stream)?.ok_or(ErrorKind::UnexpectedEof)?;
-        let len = match (request.method(), head.status()) {
-            ("HEAD", _) | (_, 204 | 304) => 0,
-            _ => head.len()?,
+        let mut head = Head::read(&mut self.stream)?.ok_or(ErrorKind::UnexpectedEof)?;
+        let body = match (request.method(), head.status()) {
+            ("HEAD", _) | (_, 204 | 304) => Vec::new(),
+            _ if head.get("transfer-encoding").is_some() => {
+                let body = chunks(&mut self.stream)?;
+                head.remove("Transfer-Encoding");
+                head.set("Content-Length", body.len().to_string());
+                body
+            }
+            _ => self::body(&mut self.stream, head.len()?)?,
         };
-        let body = self::body(&mut self.stream, len)?;
         Ok(Answer { head, body })
     }
+}
+
+/// Reads a body in chunks (RFC 9112, section 7.1), and drops the trailer.
+fn chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let mut line = String::new();
+        from.take(MAX_HEAD_BYTES).read_line(&mut line)?;
+        let digits = line.split(';').next().unwrap_or_default().trim();
+        let len = usize::from_str_radix(digits, 16).map_err(io::Error::other)?;
+        if len == 0 {
+            break;
+        }
+        if whole.len().saturating_add(len) > MAX_BODY_BYTES {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        whole.extend(body(from, len)?);
+        body(from, "\r\n".len())?;
+    }
+    while {
+        let mut line = String::new();
+        from.take(MAX_HEAD_BYTES).read_line(&mut line)? > "\r\n".len()
+    } {}
+    Ok(whole)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bodies_in_chunks_are_read() {
+        let text = "4\r\nab\r\n\r\n3;x=y\r\ncde\r\n0\r\nTrailer: t\r\n\r\nrest";
+        let mut from = text.as_bytes();
+        assert_eq!(chunks(&mut from).unwrap(), b"ab\r\ncde");
+        assert_eq!(from, b"rest");
+        for wrong in ["x\r\n", "5\r\nab", "ffffffffffffffff\r\n"] {
+            assert!(chunks(&mut wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn heads_are_read_and_written() {

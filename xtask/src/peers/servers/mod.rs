@@ -109,6 +109,7 @@ impl Server {
             Self::Pelican(Deployment::Box) => "federation_box",
             Self::Pelican(Deployment::Origin) => "federation_origin",
             Self::Pelican(Deployment::Posc) => "federation_posc",
+            Self::Pelican(Deployment::Killed) => "federation_killed",
             Self::Outage => "federation_outage",
             Self::Login => "federation_login",
             Self::Client => "federation_client",

@@ -1,9 +1,9 @@
 //! Starts the real Pelican, with `tests/peers/pelican/federation.py`.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -19,6 +19,17 @@ pub enum Deployment {
     Origin,
     /// Like `Origin`, but an interrupted upload leaves no object.
     Posc,
+    /// Like `Posc`, with a process for the cache, too; both can be killed.
+    Killed,
+}
+
+/// A server of [`Deployment::Killed`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// The origin.
+    Origin,
+    /// The cache.
+    Cache,
 }
 
 impl Deployment {
@@ -28,6 +39,7 @@ impl Deployment {
             Self::Box => "box",
             Self::Origin => "origin",
             Self::Posc => "posc",
+            Self::Killed => "killed",
         }
     }
 }
@@ -35,12 +47,21 @@ impl Deployment {
 /// A running federation; it ends when dropped.
 pub struct Pelican {
     process: Child,
+    stdout: BufReader<ChildStdout>,
     /// The URL: `pelican://localhost:PORT/NAMESPACE`.
     pub url: String,
     /// The certificate of the authority that signed the servers'.
     pub ca: PathBuf,
     /// A file with a token for everything in the namespace.
     pub token: PathBuf,
+    /// Who signed it.
+    pub issuer: String,
+    /// The URL of the origin: `https://localhost:PORT`.
+    pub origin: String,
+    /// The URL of the cache; that of the origin if both are one process.
+    pub cache: String,
+    /// The folder with the objects of the namespace.
+    pub stored: PathBuf,
     /// The version that the program prints.
     pub version: String,
 }
@@ -66,19 +87,23 @@ impl Pelican {
         let mut command = Command::new("python3");
         command.arg(scripts.join("federation.py")).arg(deployment.word()).arg(dir);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let process = command.spawn().with_context(|| process::cannot_start(&command))?;
+        let mut process = command.spawn().with_context(|| process::cannot_start(&command))?;
+        let stdout = process.stdout.take().context("the script has no stdout")?;
         let empty = PathBuf::new;
         // From here on the process is stopped whatever happens.
         let mut this = Self {
             process,
+            stdout: BufReader::new(stdout),
             url: String::new(),
             ca: empty(),
             token: empty(),
+            issuer: String::new(),
+            origin: String::new(),
+            cache: String::new(),
+            stored: empty(),
             version: String::new(),
         };
-        let stdout = this.process.stdout.take().context("the script has no stdout")?;
-        let mut said = String::new();
-        BufReader::new(stdout).read_line(&mut said)?;
+        let said = this.line()?;
         ensure!(
             !said.is_empty(),
             "the real Pelican does not start:\n{}",
@@ -86,13 +111,41 @@ impl Pelican {
         );
         let said: Value = serde_json::from_str(&said).context("the script did not print JSON")?;
         let text = |key: &str| {
-            said[key].as_str().with_context(|| format!("the script did not report `{key}`"))
+            let text = said[key].as_str().map(str::to_owned);
+            text.with_context(|| format!("the script did not report `{key}`"))
         };
-        this.url = text("url")?.to_owned();
+        this.url = text("url")?;
         this.ca = text("ca")?.into();
         this.token = text("token")?.into();
-        this.version = text("version")?.to_owned();
+        this.issuer = text("issuer")?;
+        this.origin = text("origin")?;
+        this.cache = text("cache")?;
+        this.stored = text("stored")?.into();
+        this.version = text("version")?;
         Ok(this)
+    }
+
+    /// Kills a server of [`Deployment::Killed`], and returns when it serves again.
+    ///
+    /// # Errors
+    /// When it does not start again; why is in the folder of the servers.
+    pub fn restart(&mut self, server: Server) -> Result<()> {
+        let name = match server {
+            Server::Origin => "origin",
+            Server::Cache => "cache",
+        };
+        let mut stdin = self.process.stdin.as_ref().context("the script has no stdin")?;
+        writeln!(stdin, "{name}")?;
+        let said = self.line()?;
+        ensure!(said.trim() == "again", "the real Pelican's {name} does not start again");
+        Ok(())
+    }
+
+    /// The next line that the script prints; empty if it ended.
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line)?;
+        Ok(line)
     }
 }
 
