@@ -107,6 +107,9 @@ fn failed(failed: &[Unrepaired], from: &[BundleUrl]) -> Option<Failure> {
 
 /// The URL that this program fetched the folder from, as its cache records.
 fn fetched_from(dir: &Path) -> Result<BundleUrl, Failure> {
+    if let Err(error) = std::fs::metadata(dir) {
+        return Err(gular_files::Error::new("open", dir, error).into());
+    }
     network::memory().url_of_damaged_copy(dir).ok_or_else(|| {
         let message = format!(
             "no copy of `{}` is known: it is not a folder into which this program fetched a \
