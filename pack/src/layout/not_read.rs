@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::first_rows::FirstRows;
-use super::recognise::Recognised;
+use super::folder_patterns::Recognised;
 use super::tables_beside::part;
 use super::{Labels, LayoutOptions, TablesBeside};
 use crate::facts::{Doubt, WayToRead, named};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::FieldName;
 
 use super::band_files::is_band;
+use super::folder_patterns::{CLASSES, KEY, of_splits};
 use super::folders::{FileNames, Folder, Folders, Marks};
-use super::recognise::{CLASSES, KEY, of_splits};
 use crate::facts::{
     Doubt, WayToRead, counted, is_source, literal, named, split_of, stem_and_extension,
 };

@@ -12,9 +12,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::companions::of_masks;
+use super::folder_patterns::Recognised;
 use super::folders::Folders;
 use super::parts::{field_of, is_of_images, is_other_part};
-use super::recognise::Recognised;
 use crate::facts::{Doubt, WayToRead, formats, literal, named, stem_and_extension};
 
 /// More folders of equal names, or ends of names, are classes rather than parts of a sample.
