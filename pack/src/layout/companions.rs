@@ -340,7 +340,11 @@ impl<'a> ExampleFolders<'a> {
         let of_masks = of_masks.map(|(own, behind)| format!("{own}{}", literal(behind)));
         let image = pattern(&images, own, &end_of_image)?;
         let mask = pattern(masks, of_masks, &end_of_mask)?;
-        let way = WayToRead::new("if they are masks", &[&image]);
+        let when = match first.parts.get(*at).filter(|_| !is_only_kind) {
+            Some(name) => format!("if the masks are in `{name}`"),
+            None => "if they are masks".to_owned(),
+        };
+        let way = WayToRead::new(&when, &[&image]);
         // A folder of masks for each class makes several masks of an image.
         if mask.contains("{label}") && !image.contains("{label}") {
             let at = mask.split('/').position(|part| part == "{label}")?;
@@ -721,6 +725,15 @@ mod tests {
             masks(&["img/a/1_x.png", "img/b/2_x.png", "gt/a/1_y.png", "gt/b/2_y.png"]),
             told("img/{key}_x.{ext}", "gt/{key}_y.{ext}", false)
         );
+    }
+
+    #[test]
+    fn each_of_several_folders_of_masks_is_named() {
+        let mut examples = Examples::default();
+        let paths = ["images/a_1.jpg", "gt_leaf/a_1.png", "gt_stem/a_1.png"];
+        paths.iter().for_each(|path| examples.add(path));
+        let when: Vec<String> = examples.masks(false).into_iter().map(|way| way.when).collect();
+        assert_eq!(when, ["if the masks are in `gt_leaf`", "if the masks are in `gt_stem`"]);
     }
 
     #[test]
