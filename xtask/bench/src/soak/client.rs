@@ -42,7 +42,8 @@ pub(super) struct Tally {
     pub(super) kills: AtomicU32,
     /// Runs that ended with 75.
     pub(super) later: AtomicU32,
-    /// Runs that refused an object about which the origin had lied.
+    /// Runs that refused an object about which the origin had lied, or that a server did not know
+    /// yet when it started.
     pub(super) refused: AtomicU32,
     /// What must not happen, one line each.
     faults: Mutex<Vec<String>>,
@@ -96,7 +97,7 @@ impl Client<'_> {
             let id = format!("{name}-{}-{number}", self.number);
             let kill_at = self.kill_at(&id).filter(|_| kills < MAX_KILLS);
             let log = self.at.logs.join(&id);
-            let lies = self.at.faults.lies();
+            let (lies, begun) = (self.at.faults.lies(), Instant::now());
             let end = self.run_once(&log, args, kill_at)?;
             self.at.tally.runs.fetch_add(1, Relaxed);
             match end {
@@ -117,7 +118,10 @@ impl Client<'_> {
                     let errors = || said.lines().filter(|line| line.starts_with("error: "));
                     // A folder has an error per object, and the worst decides the exit code.
                     let mut refused = errors();
-                    let is_lie = |line| self.at.faults.is_about_a_lie(lies, line);
+                    let is_lie = |line| {
+                        let faults = self.at.faults;
+                        faults.is_about_a_lie(lies, line) || faults.is_of_a_start(begun, line)
+                    };
                     let said = errors().next().unwrap_or("it printed no error");
                     if is_refusal && refused.any(is_lie) {
                         self.at.tally.refused.fetch_add(1, Relaxed);

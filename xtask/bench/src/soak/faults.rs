@@ -94,6 +94,10 @@ const SHARE_OF_RANGES: u64 = 40;
 /// gets through.
 const FAULTY_TRIALS: u32 = 6;
 
+/// So long after it serves again, what a real server says of objects may be wrong. An origin of
+/// Pelican answers 404 while it starts ("404 page not found"), and its cache repeats that for a while.
+const STARTING: Duration = Duration::from_secs(15);
+
 /// In each of these periods a server may be away once.
 const AWAY_PERIOD_MS: u64 = 8_000;
 
@@ -109,6 +113,8 @@ pub(super) struct Faults {
     dealt: Mutex<BTreeMap<&'static str, u64>>,
     /// The objects about which the origin lied, in order, by their paths below the namespace.
     lies: Mutex<Vec<String>>,
+    /// When a real server was killed, or served again, last.
+    started: Mutex<Option<Instant>>,
     requests: AtomicU64,
     is_calm: AtomicBool,
 }
@@ -125,6 +131,7 @@ impl Faults {
             trials: Mutex::default(),
             dealt: Mutex::default(),
             lies: Mutex::default(),
+            started: Mutex::default(),
             requests: AtomicU64::new(0),
             is_calm: AtomicBool::new(false),
         }
@@ -188,6 +195,18 @@ impl Faults {
     pub(super) fn is_about_a_lie(&self, known: usize, error: &str) -> bool {
         let lies = self.lies.lock().unwrap_or_else(PoisonError::into_inner);
         lies.iter().skip(known).any(|object| names(error, object))
+    }
+
+    /// Notes that a real server was killed, or serves again.
+    pub(super) fn starts(&self) {
+        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether the error of a run that began then says that an object does not exist, and a real
+    /// server was starting.
+    pub(super) fn is_of_a_start(&self, begun: Instant, error: &str) -> bool {
+        let started = *self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        error.contains("does not exist") && started.is_some_and(|at| at + STARTING > begun)
     }
 
     /// Whether `server` takes no connections at this moment.

@@ -170,7 +170,9 @@ fn restart(servers: &Weak<Mutex<Pelican>>, faults: &Faults) {
         was_due = is_due;
         if begins && let Some((server, name)) = turns.next() {
             faults.count(name);
+            faults.starts();
             let restarted = servers.lock().unwrap_or_else(PoisonError::into_inner).restart(server);
+            faults.starts();
             if let Err(error) = restarted {
                 // The clients then fail, too.
                 eprintln!("{error:#}");
