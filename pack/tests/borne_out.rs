@@ -202,7 +202,7 @@ fn what_speaks_against_a_reading_leaves_the_question() {
     // Of another person than of the images.
     put(source.path(), "first.csv", b"id,patient_id\n1,7\n2,7\n3,8\n");
     let report = packed(&source).unwrap();
-    assert!(text(&report).contains("numbers in column `patient_id`"), "{}", text(&report));
+    assert!(text(&report).contains("column `patient_id` says of what"), "{}", text(&report));
     put(source.path(), "first.csv", b"id,hospital,age\n1,A,40\n2,A,50\n3,B,60\n");
     doubt(&source);
     // Texts of numbers are not captions.

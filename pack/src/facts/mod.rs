@@ -38,7 +38,7 @@ pub(crate) use pixel_budget::{PixelBudget, Pixels};
 pub use run_error::RunError;
 pub(crate) use run_error::{room_error, setting};
 pub(crate) use sort::{Sorted, Sorter};
-pub(crate) use sources_of_images::{is_of_source, is_source};
+pub(crate) use sources_of_images::{is_of_source, is_of_times, is_source};
 pub(crate) use spares::Spares;
 pub use split_words::split_of;
 pub(crate) use split_words::{is_fold, is_of_both, split_like, split_within, splits_among};

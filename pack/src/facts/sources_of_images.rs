@@ -34,6 +34,30 @@ const SOURCES: [&str; 28] = [
     "plot",
 ];
 
+/// Names of columns that say when an image was taken. Source: EXIF's `DateTimeOriginal`, COCO's
+/// `date_captured`, iNaturalist's `observed_on` and the dates of STAC items.
+const TIMES: [&str; 9] = [
+    "date",
+    "datetime",
+    "datetimeoriginal",
+    "datecaptured",
+    "observedon",
+    "time",
+    "timestamp",
+    "year",
+    "month",
+];
+
+/// Whether a column is named for the time at which an image was taken.
+pub(crate) fn is_of_times(name: &str) -> bool {
+    TIMES.contains(&letters_of(name).as_str())
+}
+
+fn letters_of(name: &str) -> String {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric);
+    letters.map(|c| c.to_ascii_lowercase()).collect()
+}
+
 /// Whether a word, in lower case, is one for what many images are taken of or by.
 pub(crate) fn is_source(word: &str) -> bool {
     SOURCES.contains(&word)
@@ -41,8 +65,7 @@ pub(crate) fn is_source(word: &str) -> bool {
 
 /// Whether a column or a part of paths is named by such a word, as `patient_id` is.
 pub(crate) fn is_of_source(name: &str) -> bool {
-    let letters = name.chars().filter(char::is_ascii_alphanumeric);
-    let letters: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    let letters = letters_of(name);
     let stem = ["id", "no", "number", "name"].iter().find_map(|end| letters.strip_suffix(end));
     is_source(stem.unwrap_or(&letters))
 }

@@ -7,15 +7,19 @@ use std::path::Path;
 use gular_bundle::FieldName;
 
 use super::folders::Folders;
+use super::split_lists::path_and_class;
 use super::tables_beside::part;
 use crate::facts::{Pattern, stem_and_extension};
-use crate::source::{find_key, separator_of};
+use crate::source::{find_key, find_label, separator_of};
 
 /// So much of a table is read, and so many rows of it are looked at.
 const MOST_BYTES: u64 = 64 << 10;
-const MOST_ROWS: usize = 50;
+const MOST_ROWS: usize = 500;
 
-/// The first rows of a table of separated values.
+/// The columns of a list.
+const OF_LIST: [&str; 2] = ["path", "label"];
+
+/// The first rows of a table of separated values, or of a list.
 pub(super) struct FirstRows {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -25,10 +29,7 @@ impl FirstRows {
     /// Reads them; none of other files, and of those in archives.
     pub(super) fn read(table: &str) -> Option<Self> {
         let is_text = [".csv", ".tsv"].iter().any(|end| table.to_lowercase().ends_with(end));
-        let mut start = Vec::new();
-        let file = File::open(Path::new(table)).ok().filter(|_| is_text)?;
-        BufReader::new(file.take(MOST_BYTES)).read_to_end(&mut start).ok()?;
-        let start = String::from_utf8_lossy(&start);
+        let start = start_of(table).filter(|_| is_text)?;
         let start = start.trim_start_matches('\u{feff}');
         let mut reader = ::csv::ReaderBuilder::new()
             .delimiter(separator_of(start.as_bytes()))
@@ -39,6 +40,21 @@ impl FirstRows {
         let columns = texts(reader.headers().ok()?);
         let rows = reader.records().map_while(Result::ok).take(MOST_ROWS);
         Some(Self { columns, rows: rows.map(|row| texts(&row)).collect() })
+    }
+
+    /// Reads those of a list in which each line has the path of an image and its class behind it.
+    pub(super) fn of_list(list: &str) -> Option<Self> {
+        let start = start_of(list)?;
+        let lines = start.lines().take(MOST_ROWS);
+        let rows = lines.filter_map(|line| Some(path_and_class(line)?.map(str::to_owned).to_vec()));
+        Some(Self { columns: OF_LIST.map(str::to_owned).to_vec(), rows: rows.collect() })
+    }
+
+    /// The path of each image and its class, where columns have names of these.
+    pub(super) fn classes_of_paths(&self) -> impl Iterator<Item = (&str, &str)> {
+        let [key, label] = [find_key(&self.columns), find_label(&self.columns)];
+        let columns = key.zip(label);
+        columns.into_iter().flat_map(|(key, label)| self.cells(key).zip(self.cells(label)))
     }
 
     fn cells(&self, column: &str) -> impl Iterator<Item = &str> {
@@ -70,4 +86,12 @@ impl FirstRows {
         let is_pattern = || Pattern::parse(&format!("{{{part}}}/{{key}}.{{ext}}")).is_ok();
         (is_part && is_pattern()).then_some((column, part))
     }
+}
+
+/// The beginning of a file.
+fn start_of(file: &str) -> Option<String> {
+    let mut start = Vec::new();
+    let file = File::open(Path::new(file)).ok()?;
+    BufReader::new(file.take(MOST_BYTES)).read_to_end(&mut start).ok()?;
+    Some(String::from_utf8_lossy(&start).into_owned())
 }

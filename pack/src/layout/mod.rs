@@ -21,6 +21,7 @@ mod labels;
 mod natural;
 mod not_read;
 mod options;
+mod other_classes;
 mod parts;
 mod path_meaning;
 mod recognise;

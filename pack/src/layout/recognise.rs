@@ -516,6 +516,34 @@ mod tests {
     }
 
     #[test]
+    fn classes_at_two_depths_are_a_question() {
+        refused(
+            &["train/000/00/1.jpg", "train/000/01/2.jpg", "train/001/00/3.jpg", "test/000/4.jpg"],
+            "all images of `train` are in folders inside of the class folders, and those of `test` are not",
+            &[
+                "{split:test}/{label}/{key}.{ext}",
+                "{split:train}/{*}/{label}/{key}.{ext}",
+                "{split:test}/{*}/{key}.{ext}",
+                "{split:train}/{*}/{label}/{key}.{ext}",
+                "{split}/{label}/{key}.{ext}",
+            ],
+        );
+        refused(
+            &["train_data/fold_0/all/1.jpg", "train_data/fold_1/hem/2.jpg", "test_data/x/3.jpg"],
+            "are a split or a class",
+            &[
+                "{split=test}test_data/{label}/{key}.{ext}",
+                "{split=train}train_data/{*}/{label}/{key}.{ext}",
+                "{split=test}test_data/{*}/{key}.{ext}",
+                "{split=train}train_data/{*}/{label}/{key}.{ext}",
+                "{split=test}test_data/{label}/{key}.{ext}",
+                "{split=train}train_data/{label}/{key}.{ext}",
+                "{label}/{key}.{ext}",
+            ],
+        );
+    }
+
+    #[test]
     fn without_labels_only_splits_count() {
         let read = |paths: &[&str]| read(paths, false).unwrap().patterns;
         assert_eq!(read(&["1.jpg", "a/b/2.jpg"]), ["{key}.{ext}"]);

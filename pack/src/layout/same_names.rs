@@ -485,9 +485,17 @@ pub(super) fn in_deeper_folders(
     ways().unwrap_or_default()
 }
 
-/// The question what folders are that were read as classes, of which each has the same few files,
-/// such as `scene7/noisy.png` and `scene7/gt.png`.
-pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
+/// What is said of folders that were read as classes, of which each has the same few files.
+#[derive(Debug)]
+pub(super) enum FilesOfFolders {
+    /// `scene7/noisy.png` and `scene7/gt.png` are as likely an image and its mask.
+    Asked(Doubt),
+    /// `scene7/im0.png` and `scene7/im1.png` may be.
+    Told(Doubt),
+}
+
+/// Finds folders that were read as classes, of which each has the same few files.
+pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<FilesOfFolders> {
     let [pattern] = patterns else { return None };
     let at = pattern.split('/').position(|part| part == "{label}")?;
     let at = at.checked_sub(folders.prefix.matches('/').count())?;
@@ -505,16 +513,17 @@ pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<D
     let word = |stem: &&str| stem.chars().filter(|c| c.is_alphabetic()).collect::<String>();
     let words: BTreeSet<String> = stems.iter().map(word).collect();
     let are_words = words.len() == stems.len() && !words.contains("");
-    // `front` and `left` of each person say nothing of samples.
+    // `front` and `left` may as well be views of each person.
     let is_known = |stem: &&str| {
         let mut words = stem.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase);
         of_masks(stem) == Some(true) || words.any(|word| OF_IMAGES.contains(&word.as_str()))
     };
-    if !is_same
-        || !are_words
-        || !stems.iter().any(is_known)
-        || !(2..=MOST_PARTS).contains(&stems.len())
-    {
+    if !is_same || !(2..=MOST_PARTS).contains(&stems.len()) {
+        return None;
+    }
+    let asks = are_words && stems.iter().any(is_known);
+    // A few images of each of a few classes have the same numbers.
+    if !asks && of_folder.len() <= stems.len().max(2) {
         return None;
     }
     let mut parts: Vec<&str> = stems.iter().copied().collect();
@@ -533,8 +542,13 @@ pub(super) fn in_each_folder(folders: &Folders, patterns: &[String]) -> Option<D
         named(parts.iter())
     );
     let mut ways = ways_with(&[of(image)], &files.collect::<Vec<_>>(), false);
+    if !asks {
+        // Without masks among them.
+        ways.truncate(1);
+        return Some(FilesOfFolders::Told(Doubt::new(text, ways)));
+    }
     ways.push(WayToRead { asks: true, ..WayToRead::new("if they are classes", &[pattern]) });
-    Some(Doubt::new(text, ways))
+    Some(FilesOfFolders::Asked(Doubt::new(text, ways)))
 }
 
 /// How nearly all names of images become names of others.
@@ -696,23 +710,33 @@ mod tests {
             let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
             in_each_folder(&folders(&paths), &[pattern.to_owned()])
         };
+        let told = |paths: &[&str]| match asked(paths, "{label}/{key}.{ext}") {
+            Some(FilesOfFolders::Told(doubt)) => doubt,
+            other => panic!("{paths:?}: {other:?}"),
+        };
         let paths = ["a/gt_1.png", "a/noisy_1.png", "b/gt_1.png", "b/noisy_1.png"];
-        let doubt = asked(&paths, "{label}/{key}.{ext}").unwrap();
+        let Some(FilesOfFolders::Asked(doubt)) = asked(&paths, "{label}/{key}.{ext}") else {
+            panic!("a question");
+        };
         assert_eq!(doubt.readings[0].images, ["{key}/noisy_1.{ext}"]);
         let gt = ("gt_1".to_owned(), "{key}/gt_1.{ext}".to_owned());
         assert_eq!(doubt.readings[0].files, [gt]);
         assert!(asked(&paths[..3], "{label}/{key}.{ext}").is_none());
         let faces = ["a/front.png", "a/left.png", "b/front.png", "b/left.png"];
         assert!(asked(&faces, "{label}/{key}.{ext}").is_none());
+        let faces = [&faces[..], &["c/front.png", "c/left.png"]].concat();
+        assert_eq!(told(&faces).readings[0].images, ["{key}/front.{ext}"]);
         for [one, two] in [["im_1", "im_2"], ["s1_04", "s2_05"], ["7", "8"]] {
             let paths = [
                 format!("a/{one}.png"),
                 format!("a/{two}.png"),
                 format!("b/{one}.png"),
                 format!("b/{two}.png"),
+                format!("c/{one}.png"),
+                format!("c/{two}.png"),
             ];
-            let paths = paths.each_ref().map(String::as_str);
-            assert!(asked(&paths, "{label}/{key}.{ext}").is_none(), "{one} {two}");
+            let doubt = told(&paths.each_ref().map(String::as_str));
+            assert_eq!(doubt.readings.len(), 1, "{doubt}");
         }
     }
 

@@ -9,8 +9,9 @@ use gular_codec::{Format, Limits};
 use gular_files::TEMP_PREFIX;
 
 use super::first_rows::FirstRows;
+use super::other_classes::other_classes;
 use super::same_names::{
-    IsOfColours, in_deeper_folders, in_each_folder, in_folders, in_one_folder,
+    FilesOfFolders, IsOfColours, in_deeper_folders, in_each_folder, in_folders, in_one_folder,
 };
 use crate::facts::{
     BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
@@ -423,9 +424,20 @@ impl Meaning {
             if options.inputs != Inputs::Bytes
                 && let Some(mut doubt) = in_one_folder(&folders, &found.patterns, is_of_colours)
                     .or_else(|| in_folders(&folders, &found, is_of_colours))
-                    .or_else(|| in_each_folder(&folders, &found.patterns))
             {
                 name_tables(&mut doubt);
+                return Err(doubt.into());
+            }
+            let of_folders = in_each_folder(&folders, &found.patterns);
+            match of_folders.filter(|_| options.inputs != Inputs::Bytes) {
+                Some(FilesOfFolders::Asked(mut doubt)) => {
+                    name_tables(&mut doubt);
+                    return Err(doubt.into());
+                }
+                Some(FilesOfFolders::Told(doubt)) => found.doubts.push(doubt),
+                None => {}
+            }
+            if let Some(doubt) = other_classes(&scan.tables, &scan.lists, &found, options) {
                 return Err(doubt.into());
             }
             let Scan { ignored, files, .. } = &*scan;

@@ -86,8 +86,9 @@ pub(super) fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Do
         return Err(Doubt::new(text, vec![deeper, classes]));
     }
     let names = found.classes.iter().map(String::as_str);
-    if let Some(doubt) =
-        deeper_classes(folders, &found.patterns).or_else(|| sources_of_images(names, "{split}/"))
+    if let Some(doubt) = deeper_classes(folders, &found.patterns)
+        .or_else(|| classes_at_two_depths(folders, &found.patterns))
+        .or_else(|| sources_of_images(names, "{split}/"))
     {
         return Err(doubt);
     }
@@ -153,6 +154,58 @@ fn deeper_classes(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
         WayToRead::new("if the classes are the folders around these", &first),
     ];
     Some(Doubt::new(text, ways))
+}
+
+/// Whether all class folders in a split folder hold only folders.
+fn is_deep(folder: &Folder) -> bool {
+    folder.direct == 0 && folder.below > 0 && folder.inner.values().all(|class| !class.direct)
+}
+
+/// Class folders in split folders, if those of some splits hold only folders, and those of others have
+/// images in them.
+fn classes_at_two_depths(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
+    let pattern = |name: &str, rest: &str| match split_of(name) {
+        Some(_) => format!("{{split:{}}}/{rest}", regex::escape(name)),
+        None => of_split(split_within(name).unwrap_or(Split::Train), name, rest),
+    };
+    let ways = ways_at_two_depths(folders, patterns, &pattern)?;
+    let names = |deep: bool| {
+        let of = folders.top.iter().filter(move |(_, folder)| is_deep(folder) == deep);
+        named(of.map(|(name, _)| name.as_str()))
+    };
+    let text = format!(
+        "all images of {} are in folders inside of the class folders, and those of {} are not",
+        names(true),
+        names(false)
+    );
+    Some(Doubt::new(text, ways))
+}
+
+/// The ways to read class folders at two depths; `pattern` is that of a folder and what is below it,
+/// and `patterns` are those of class folders at one depth.
+fn ways_at_two_depths(
+    folders: &Folders,
+    patterns: &[String],
+    pattern: &dyn Fn(&str, &str) -> String,
+) -> Option<Vec<WayToRead>> {
+    let n_deep = folders.top.values().filter(|folder| is_deep(folder)).count();
+    if n_deep == 0 || n_deep == folders.top.len() {
+        return None;
+    }
+    let way = |when: &str, in_others: &str| {
+        let of = |(name, folder): (&String, &Folder)| match is_deep(folder) {
+            true => pattern(name, "{*}/{label}/{key}.{ext}"),
+            false => pattern(name, if folder.below > 0 { in_others } else { KEY }),
+        };
+        let all: BTreeSet<String> = folders.top.iter().map(of).collect();
+        WayToRead::new(when, &all.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let first: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    Some(vec![
+        way("if the classes are the last folders", CLASSES),
+        way("if they are, and the other splits have none", "{*}/{key}.{ext}"),
+        WayToRead::new("if the classes are the first folders in the splits", &first),
+    ])
 }
 
 /// Split folders that have one and the same class.
@@ -303,7 +356,7 @@ pub(super) fn may_be_splits(
             WayToRead::new("if the number is a field, by which to select later", &[&field]);
         return Doubt::new(text, by_number.into_iter().chain([as_field, no]).collect());
     }
-    let mut has_class_folders = false;
+    let (mut has_class_folders, mut has_doubled) = (false, false);
     let of_splits: Vec<String> = folders
         .top
         .iter()
@@ -313,6 +366,7 @@ pub(super) fn may_be_splits(
             let is_same = |inner: &String| inner == name || split_like(inner) == Some(split);
             let mut inner = folder.inner.iter().filter(|(inner, _)| is_same(inner));
             let doubled = inner.next().map(|(_, inner)| inner).filter(|_| folder.inner.len() == 1);
+            has_doubled |= doubled.is_some();
             let rest = match doubled.filter(|_| labelled && folder.direct == 0) {
                 Some(inner) if inner.deeper && !inner.direct => "{*}/{label}/{key}.{ext}",
                 Some(inner) if !inner.deeper => "{*}/{key}.{ext}",
@@ -323,6 +377,12 @@ pub(super) fn may_be_splits(
             of_split(split, name, rest)
         })
         .collect();
+    let depths = ways_at_two_depths(folders, &of_splits, &|name, rest| {
+        of_split(split_of_like(like, name).unwrap_or(Split::Train), name, rest)
+    });
+    if let Some(ways) = depths.filter(|_| labelled && !has_doubled) {
+        return Doubt::new(text, ways.into_iter().chain([no]).collect());
+    }
     let of_splits: Vec<&str> = of_splits.iter().map(String::as_str).collect();
     let proof = (is_proven && has_class_folders)
         .then(|| format!("{names} are read as splits, whose names say nothing else"));

@@ -76,15 +76,27 @@ fn pattern_of_lines(list: &Path) -> String {
     of_line(&first_line(list, MOST_LINE))
 }
 
+fn separator_in(line: &str) -> Option<char> {
+    ['\t', ' ', ','].into_iter().find(|c| line.contains(*c))
+}
+
+fn is_image(word: &&str) -> bool {
+    media_type_of(word.trim(), Inputs::Images).is_some()
+}
+
+/// The first word of a line that is the name of an image, and the class behind it.
+pub(super) fn path_and_class(line: &str) -> Option<[&str; 2]> {
+    let mut words = line.split(separator_in(line)?);
+    let path = words.find(is_image)?;
+    Some([path.trim(), words.next()?.trim()])
+}
+
 fn of_line(line: &str) -> String {
     let path = "{path}".to_owned();
-    let Some(separator) = ['\t', ' ', ','].into_iter().find(|c| line.contains(*c)) else {
-        return path;
-    };
+    let Some(separator) = separator_in(line) else { return path };
     // A tab could not be copied from a terminal.
     let between = if separator == '\t' { "{*:\\s}".to_owned() } else { separator.to_string() };
     let words: Vec<&str> = line.split(separator).collect();
-    let is_image = |word: &&str| media_type_of(word.trim(), Inputs::Images).is_some();
     let at = words.iter().position(is_image).unwrap_or(0);
     let before = format!("{{*}}{between}").repeat(at);
     let rest = match words.len() - at {

@@ -235,6 +235,11 @@ impl TablesBeside {
         self.colours.as_ref().map(|path| path.display().to_string())
     }
 
+    /// Lists of images and their classes, each with the pattern of its lines.
+    pub(crate) fn lists(&self) -> Vec<String> {
+        self.lists.iter().cloned().collect()
+    }
+
     /// The likeliest tables if these are of rows, not lists of what is to be submitted.
     pub(crate) fn of_rows(&self) -> Vec<String> {
         let is_likely = self.best.as_ref().is_some_and(|(rank, _)| *rank < 2);
@@ -306,9 +311,7 @@ impl TablesBeside {
             {
                 self.json.iter().map(shown).collect()
             }
-            (None, true) if self.files.is_empty() && self.lists.len() == 1 => {
-                self.lists.iter().cloned().collect()
-            }
+            (None, true) if self.files.is_empty() && self.lists.len() == 1 => self.lists(),
             (None, true) => self.files.iter().map(shown).collect(),
         }
     }

@@ -3,9 +3,10 @@
 //! A row per image: `file_name`, `boxes`, `box_labels` and `box_crowd`. Boxes become corners as
 //! fractions of the image, which stay right when the image is resized; categories become classes
 //! in the order of their ids, which have gaps. In a file without any box, as those of camera traps
-//! are, categories are the labels of whole images: `file_name` and `label`.
+//! are, categories are the labels of whole images: `file_name` and `label`, and where and when each was
+//! taken, if images say it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
@@ -49,6 +50,71 @@ pub(super) struct CocoImage {
     /// Whether boxes are fractions of the image, whatever its size.
     #[serde(skip)]
     pub(super) are_fractions: bool,
+    #[serde(default)]
+    location: WrittenText,
+    #[serde(default)]
+    seq_id: WrittenText,
+    #[serde(default)]
+    datetime: WrittenText,
+    #[serde(default)]
+    date_captured: WrittenText,
+}
+
+/// A text or a whole number, as a text; empty for anything else.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "TextOrOther")]
+struct WrittenText(Box<str>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TextOrOther {
+    Text(Box<str>),
+    Number(i64),
+    Other(IgnoredAny),
+}
+
+impl From<TextOrOther> for WrittenText {
+    fn from(written: TextOrOther) -> Self {
+        Self(match written {
+            TextOrOther::Text(text) => text,
+            TextOrOther::Number(number) => number.to_string().into(),
+            TextOrOther::Other(_) => Box::default(),
+        })
+    }
+}
+
+impl CocoImage {
+    pub(super) fn new(
+        id: ImageId,
+        file_name: String,
+        width: Option<f64>,
+        height: Option<f64>,
+    ) -> Self {
+        let none = WrittenText::default;
+        let (location, seq_id, datetime, date_captured) = (none(), none(), none(), none());
+        let are_fractions = false;
+        Self {
+            id,
+            file_name,
+            width,
+            height,
+            are_fractions,
+            location,
+            seq_id,
+            datetime,
+            date_captured,
+        }
+    }
+
+    /// Where and when it was taken, and in which burst. Source: LILA's "COCO Camera Traps" format.
+    fn circumstances(&self) -> [(&'static str, &str); 4] {
+        [
+            ("location", &self.location.0),
+            ("seq_id", &self.seq_id.0),
+            ("datetime", &self.datetime.0),
+            ("date_captured", &self.date_captured.0),
+        ]
+    }
 }
 
 fn no_category() -> i64 {
@@ -276,9 +342,13 @@ impl Coco {
         Ok(())
     }
 
-    /// Hands on the categories of whole images.
+    /// Hands on the categories of whole images, and what else any image says of itself.
     fn labels(&self, each: Each<'_>) -> Result<(), LayoutError> {
-        let columns = ["file_name", "label"].map(str::to_owned);
+        let said = self.images.iter().flat_map(CocoImage::circumstances);
+        let said: BTreeSet<&str> =
+            said.filter(|(_, text)| !text.is_empty()).map(|(name, _)| name).collect();
+        let columns: Vec<String> =
+            ["file_name", "label"].iter().chain(&said).map(|name| (*name).to_owned()).collect();
         let names: HashMap<i64, &str> =
             self.categories.iter().map(|category| (category.id, category.name.as_str())).collect();
         let of_image = |annotations: &[Annotation]| {
@@ -298,7 +368,14 @@ impl Coco {
                 true => Cell::List(classes.collect()),
                 false => classes.next_back().unwrap_or(Cell::Missing),
             };
-            each(line, &columns, &[Cell::Text(image.file_name.clone()), label])?;
+            let mut cells = vec![Cell::Text(image.file_name.clone()), label];
+            let circumstances = BTreeMap::from(image.circumstances());
+            let texts = said.iter().filter_map(|name| circumstances.get(name));
+            cells.extend(texts.map(|text| match text.is_empty() {
+                true => Cell::Missing,
+                false => Cell::Text((*text).to_owned()),
+            }));
+            each(line, &columns, &cells)?;
         }
         Ok(())
     }
@@ -382,7 +459,7 @@ fn parse(path: &Path) -> Result<Coco, LayoutError> {
 #[cfg(test)]
 mod tests {
     use super::super::rows::Tables;
-    use super::{Coco, ImageId};
+    use super::{Cell, Coco, ImageId};
 
     #[test]
     fn ids_are_numbers_or_texts() {
@@ -402,6 +479,28 @@ mod tests {
         std::fs::write(&path, text.replace("\"01\"", "\"1\"")).unwrap();
         let error = Coco::open(&path).unwrap_err().to_string();
         assert!(error.contains("`a.jpg` and `b.jpg` have the same id"), "{error}");
+    }
+
+    #[test]
+    fn where_and_when_an_image_was_taken_are_columns_beside_labels() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("traps.json");
+        let text = r#"{"images":[
+            {"id":1,"file_name":"a.jpg","location":33,"seq_id":"s1","rights_holder":"x"},
+            {"id":2,"file_name":"b.jpg","location":null}],
+            "annotations":[{"image_id":1,"category_id":7},{"image_id":2,"category_id":7}],
+            "categories":[{"id":7,"name":"cat"}]}"#;
+        std::fs::write(&path, text).unwrap();
+        let mut rows = Vec::new();
+        let mut add = |_, columns: &[String], cells: &[Cell]| {
+            let texts = cells.iter().map(|cell| cell.word().unwrap_or_default());
+            rows.push((columns.join(" "), texts.collect::<Vec<_>>().join(" ")));
+            Ok(())
+        };
+        Tables::default().read(&path, &mut add).unwrap();
+        let columns = "file_name label location seq_id".to_owned();
+        let expected = ["a.jpg cat 33 s1", "b.jpg cat  "].map(str::to_owned);
+        assert_eq!(rows, expected.map(|row| (columns.clone(), row)));
     }
 
     #[test]

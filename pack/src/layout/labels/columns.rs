@@ -187,11 +187,15 @@ impl Seen {
         self.splits.len() > 1 && self.n_splits == self.texts
     }
 
-    /// Whether the values are two or three small numbers, or words that look like splits.
+    /// Whether the values are two or three small numbers, words that look like splits, or short forms
+    /// of these, such as `TR`, `VA` and `TE`.
     pub(super) fn may_be_splits(&self) -> bool {
         let is_small = |word: &String| word.parse::<u8>().is_ok_and(|number| number < 10);
+        let is_short = |word: &String| word.len() <= 3 && word.starts_with(['t', 'T', 'v', 'V']);
         let words = || self.words.iter();
-        let are_alike = words().all(is_small) || words().all(|word| split_like(word).is_some());
+        let are_alike = words().all(is_small)
+            || words().all(is_short)
+            || words().all(|word| split_like(word).is_some());
         matches!(self.words.len(), 2 | 3) && are_alike
     }
 

@@ -91,6 +91,16 @@ pub(super) fn only_classes(name: &str) -> Doubt {
     Doubt::new(text, vec![way])
 }
 
+/// A column of what many images are taken of or by, or of dates, in a table without other columns.
+pub(super) fn may_be_sources(name: &str) -> Doubt {
+    let text = format!(
+        "column `{name}` says of what or when images were taken, so it is a field, and there are no classes"
+    );
+    let label_column = Some(name.to_owned());
+    let way = WayToRead { label_column, ..WayToRead::new("if these are the classes", &[]) };
+    Doubt::new(text, vec![way])
+}
+
 /// A column that has the name of splits, in a table without other columns.
 pub(super) fn may_be_splits(name: &str) -> Doubt {
     let text =
@@ -153,6 +163,15 @@ pub(super) fn are_numbers(name: &str) -> Doubt {
     Doubt::new(text, vec![WayToRead { label_column, ..WayToRead::new(when, &[]) }])
 }
 
+/// A column of labels that has another number in each row.
+pub(super) fn all_numbers_differ(name: &str) -> Doubt {
+    let text =
+        format!("the numbers in column `{name}` all differ, so each image has a class of its own");
+    let label_column = Some("none".to_owned());
+    let when = "if they are amounts, which become a field";
+    Doubt::new(text, vec![WayToRead { label_column, ..WayToRead::new(when, &[]) }])
+}
+
 /// Texts in place of values that are missing, apart from `none` and `unknown`, which are as often
 /// classes. Source: the texts that pandas' `read_csv` takes for missing by default, and those that
 /// the UCI repository's files have.
@@ -174,17 +193,24 @@ pub(super) fn look_missing(column: &str, words: &BTreeSet<String>) -> Option<Dou
     (!found.is_empty()).then(|| Doubt::new(text, Vec::new()))
 }
 
-/// Classes such as `a b` where `a` and `b` are classes, too, and such as `17 4`.
+/// What may be between several classes in one cell, beside `,`, `;` and `|`.
+const BETWEEN_CLASSES: [&str; 4] = ["+", "&", " and ", " "];
+
+/// Classes such as `a b` and `a+b` where `a` and `b` are classes, too, and such as `17 4`.
 pub(super) fn may_be_several(column: &str, words: &BTreeSet<String>) -> Option<Doubt> {
-    let is_several = |word: &&String| word.contains(' ');
-    let are_known = |word: &&String| word.split_whitespace().all(|part| words.contains(part));
-    let are_numbers =
-        |word: &&String| word.split_whitespace().all(|part| part.parse::<u64>().is_ok());
-    let found = words.iter().filter(is_several).find(|word| are_known(word) || are_numbers(word));
-    let word = found?;
+    let is_several = |word: &str, separator: &str| {
+        let mut parts = word.split(separator).map(str::trim).filter(|part| !part.is_empty());
+        let are_numbers = parts.clone().all(|part| part.parse::<u64>().is_ok());
+        let are_known = parts.all(|part| words.contains(part));
+        word.contains(separator) && (are_known || are_numbers && separator == " ")
+    };
+    let (word, separator) = BETWEEN_CLASSES.iter().find_map(|separator| {
+        let found = words.iter().find(|word| is_several(word, separator))?;
+        Some((found, *separator))
+    })?;
     let text = format!("column `{column}` has the class `{word}`, which looks like several");
     let way = WayToRead {
-        label_separator: Some(" ".to_owned()),
+        label_separator: Some(separator.to_owned()),
         ..WayToRead::new("if an image can have several", &[])
     };
     Some(Doubt::new(text, vec![way]))

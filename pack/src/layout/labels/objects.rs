@@ -29,7 +29,7 @@ impl Objects {
         let id = ImageId::Number(self.images.len() as i64);
         let (width, height) = size.unzip();
         let file_name = file_name.to_owned();
-        self.images.push(CocoImage { id, file_name, width, height, are_fractions: false });
+        self.images.push(CocoImage::new(id, file_name, width, height));
         id
     }
 

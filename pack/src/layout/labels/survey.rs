@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen};
 use super::doubts::{
-    are_fields, are_numbers, may_be_splits, no_classes, only_classes, other_labels,
+    are_fields, are_numbers, may_be_sources, may_be_splits, no_classes, only_classes, other_labels,
 };
 use super::indicators::{self, Indicators, may_be_classes};
 use super::rows::{Tables, fault};
 use super::table_options::TableOptions;
-use crate::facts::{Doubt, KEY, MOST_CLASSES, setting};
+use crate::facts::{Doubt, KEY, MOST_CLASSES, is_of_source, is_of_times, setting};
 use crate::layout::LayoutError;
 use crate::source::{
     LabelColumn, SourceError, all_labels, find_key, find_label, is_of_classes, is_of_run_lengths,
@@ -213,6 +213,10 @@ impl Survey {
                     (None, _) if options.lists().next().is_some() => return Ok(None),
                     (None, [name]) if is_of_splits(name) => {
                         doubts.push(may_be_splits(name));
+                        return Ok(None);
+                    }
+                    (None, [name]) if is_of_source(name) || is_of_times(name) => {
+                        doubts.push(may_be_sources(name));
                         return Ok(None);
                     }
                     (None, _)

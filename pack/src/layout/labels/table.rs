@@ -11,8 +11,9 @@ use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, field};
 use super::doubts::{
-    are_several, boxes_as_numbers, found_by_values, look_missing, may_be_several, mixed, of_boxes,
-    several, sparse, split_column, splits_in_flags, stored_split, unknown,
+    all_numbers_differ, are_several, boxes_as_numbers, found_by_values, look_missing,
+    may_be_several, mixed, of_boxes, several, sparse, split_column, splits_in_flags, stored_split,
+    unknown,
 };
 use super::gather::Gathered;
 use super::indicators::{Indicators, are_classes};
@@ -486,6 +487,9 @@ impl Table {
             && numbers.len() > others.len()
         {
             self.doubts.push(mixed(column, word, number));
+        }
+        if by_number && words.len() as u64 == self.rows && self.rows > 2 {
+            self.doubts.push(all_numbers_differ(column));
         }
         // `a,b` is several classes where `a` is one.
         let is_several = |word: &&String| {
