@@ -541,6 +541,9 @@ mod tests {
                 "{label}/{key}.{ext}",
             ],
         );
+        // One that is named after the split is not a folder of its own name.
+        let paths = ["train_data/a/all/1.jpg", "train_data/b/hem/2.jpg", "test_data/x_test/3.jpg"];
+        assert!(read(&paths, true).unwrap_err().readings[0].when.contains("last folders"));
     }
 
     #[test]

@@ -366,7 +366,7 @@ pub(super) fn may_be_splits(
             let is_same = |inner: &String| inner == name || split_like(inner) == Some(split);
             let mut inner = folder.inner.iter().filter(|(inner, _)| is_same(inner));
             let doubled = inner.next().map(|(_, inner)| inner).filter(|_| folder.inner.len() == 1);
-            has_doubled |= doubled.is_some();
+            has_doubled |= doubled.is_some() && folder.inner.contains_key(name);
             let rest = match doubled.filter(|_| labelled && folder.direct == 0) {
                 Some(inner) if inner.deeper && !inner.direct => "{*}/{label}/{key}.{ext}",
                 Some(inner) if !inner.deeper => "{*}/{key}.{ext}",

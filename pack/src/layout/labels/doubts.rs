@@ -201,7 +201,11 @@ pub(super) fn may_be_several(column: &str, words: &BTreeSet<String>) -> Option<D
     let is_several = |word: &str, separator: &str| {
         let mut parts = word.split(separator).map(str::trim).filter(|part| !part.is_empty());
         let are_numbers = parts.clone().all(|part| part.parse::<u64>().is_ok());
-        let are_known = parts.all(|part| words.contains(part));
+        // Names have spaces in them, but `+` is rarely a part of one.
+        let are_known = match separator.trim() {
+            "+" | "&" => parts.any(|part| words.contains(part)),
+            _ => parts.all(|part| words.contains(part)),
+        };
         word.contains(separator) && (are_known || are_numbers && separator == " ")
     };
     let (word, separator) = BETWEEN_CLASSES.iter().find_map(|separator| {
