@@ -246,6 +246,16 @@ pub enum Error {
         /// The index's URL.
         index: String,
     },
+    /// A file of a recipe's `[python]` that is not what was expected.
+    #[error("cannot use `{path}`: {reason}")]
+    Requirements {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
     /// A wheel that is not available.
     #[error("cannot add the wheel `{name}`: {reason}")]
     Wheel {
@@ -333,6 +343,7 @@ impl Error {
             Self::Recipe { hint, .. }
             | Self::Package { hint, .. }
             | Self::Release { hint, .. }
+            | Self::Requirements { hint, .. }
             | Self::Wheel { hint, .. }
             | Self::Program { hint, .. }
             | Self::Registry { hint, .. }

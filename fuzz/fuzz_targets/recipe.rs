@@ -4,13 +4,13 @@
 
 use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
-use gular_containers::python::count_pinned;
+use gular_containers::python::count_named;
 use gular_containers::recipe::Recipe;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = count_named(bytes, "fuzz");
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = Recipe::parse(text, "fuzz");
-    let _ = (count_pinned(text, "fuzz", true), count_pinned(text, "fuzz", false));
     let _ = relations(text);
     let _ = Archive::default().add(text, "fuzz", "https://deb.debian.org/debian");
     if let Ok(lock) = ImageLock::parse(text, "fuzz") {

@@ -123,13 +123,24 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
     // Locks made before there was `[python]` stay as good as they are.
     if let Some(python) = &recipe.python {
         let shown = |path: &PathBuf| path.display().to_string();
-        let python = json!({
+        let mut of_python = json!({
             "lock": python.lock.as_ref().map(shown),
             "requirements": python.requirements.as_ref().map(shown),
             "wheels": python.wheels.iter().map(shown).collect::<Vec<_>>(),
         });
+        // The same holds for keys that came later.
+        let later = [
+            ("extras", json!(python.extras), python.extras.is_empty()),
+            ("groups", json!(python.groups), python.groups.is_empty()),
+            ("build", json!(python.build), !python.build),
+        ];
+        for (name, value, _) in later.into_iter().filter(|(.., absent)| !absent) {
+            if let Some(parts) = of_python.as_object_mut() {
+                parts.insert(name.to_owned(), value);
+            }
+        }
         if let Some(parts) = parts.as_object_mut() {
-            parts.insert("python".to_owned(), python);
+            parts.insert("python".to_owned(), of_python);
         }
     }
     Sha256::of(parts.to_string().as_bytes()).into()

@@ -48,6 +48,9 @@ pub fn resolve(
         wheels: Vec::new(),
         python: None,
     };
+    if let Some(asked) = &recipe.python {
+        python::check_input(asked, dir)?;
+    }
     if let Some(base) = &recipe.base.oci {
         progress(&base.to_string());
         let (oci, created) = oci::digest(dir, base, platform.0, transport)?;

@@ -1,8 +1,8 @@
 //! Python packages in an image: the section `[python]` of the recipe.
 //!
 //! ```text
-//! requirements.txt, pylock.toml ─ resolve ▶ image.lock ─ unpack ▶ store ─ install ▶ Rootfs
-//!                                                                 └─ compiler ▶ store ─┘
+//! files ─ kind ▶ input ▶ resolve ▶ image.lock ─ unpack ▶ store ─ install ▶ Rootfs
+//!                    uv ┘ └ from_source                    └─ compiler ▶ store ─┘
 //!
 //! /usr/bin/python3                                  Debian's
 //! /usr/local/lib/python3.11/dist-packages           wheels, each file as it is in its wheel
@@ -10,31 +10,44 @@
 //! …/__pycache__/NAME.cpython-311.pyc                compiled by the image's own Python
 //! ```
 //!
-//! Nothing of a wheel is run: it is unpacked, and its sources are compiled.
+//! Nothing of a wheel is run: it is unpacked, and its sources are compiled. Sources are built into
+//! wheels only if the recipe says so.
 
+mod bases;
 mod compiler;
+mod conda_environment;
+mod decode;
+mod from_source;
+mod graph;
 mod input;
 mod install;
 mod interpreter;
+mod kind;
 mod local;
 mod locked;
 mod modules;
-mod pin;
 mod pinned;
+mod pipfile_lock;
+mod poetry_lock;
 mod pylock;
+mod pyproject;
 mod requirements;
 mod resolve;
+mod selection;
 mod tags;
 mod unpack;
+mod uv;
+mod uv_lock;
+mod wanted;
 
 pub(crate) use self::compiler::{Compiler, Unit};
-pub(crate) use self::input::{Input, digest};
+pub use self::input::count_named;
+pub(crate) use self::input::{check_input, digest};
 pub use self::install::Python;
 pub(crate) use self::install::{install, installed_path, is_site, metadata, site_of};
 pub(crate) use self::interpreter::{DEBIAN_PACKAGE, Interpreter};
 pub(crate) use self::local::local_path;
 pub use self::locked::LockedPython;
 pub use self::modules::PythonModules;
-pub use self::resolve::count_pinned;
 pub(crate) use self::resolve::resolve;
 pub use self::unpack::unpack_whole;

@@ -2,18 +2,20 @@
 
 use std::path::Path;
 
-use pep440_rs::Version;
 use serde::Deserialize;
 
-use super::pinned::{Listed, Pinned, Pins, Wheels};
+use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
+use super::requirements::below;
+use super::wanted::{Indexes, NeededPython, Place};
 use crate::package::{file_name, is_file_name, names_a_user};
 use crate::wheel::{Marker, normal};
-use crate::{Error, Result, Sha256};
+use crate::{Result, Sha256};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Text {
     lock_version: String,
+    requires_python: Option<toml::Spanned<String>>,
     #[serde(default)]
     packages: Vec<Entry>,
 }
@@ -25,12 +27,15 @@ struct Entry {
     version: Option<String>,
     marker: Option<String>,
     #[serde(default)]
-    wheels: Vec<Wheel>,
-    archive: Option<Wheel>,
+    wheels: Vec<File>,
+    sdist: Option<File>,
+    archive: Option<File>,
+    vcs: Option<Repository>,
+    directory: Option<Directory>,
 }
 
 #[derive(Deserialize)]
-struct Wheel {
+struct File {
     name: Option<String>,
     url: Option<String>,
     path: Option<String>,
@@ -39,28 +44,45 @@ struct Wheel {
     hashes: std::collections::BTreeMap<String, String>,
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Repository {
+    r#type: String,
+    url: Option<String>,
+    path: Option<String>,
+    commit_id: String,
+    subdirectory: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Directory {
+    path: String,
+    subdirectory: Option<String>,
+}
+
 /// Reads a text; `path` names it in errors, and paths in it start from its folder. A package
 /// of sources alone comes without wheels: whether it is needed is not known here.
 ///
 /// # Errors
-/// [`Error::Recipe`] with the line: what is not such a file, or has a package without a
-/// version or a SHA-256.
+/// [`Error::Recipe`](crate::Error::Recipe) with the line, for what is not such a file.
 pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
-    let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
-    let wrong = |at: usize, reason: String| Error::Recipe {
-        path: path.to_owned(),
-        line: line(at),
-        reason,
-        hint: None,
-    };
+    let place = |at: usize| Place::at(path, text, at);
+    let wrong = |at: usize, reason: String| place(at).wrong(reason, None);
     let read: Text = toml::from_str(text)
         .map_err(|e| wrong(e.span().map_or(0, |span| span.start), e.message().to_owned()))?;
     if !read.lock_version.starts_with("1.") {
         let reason = format!("its lock version is {}, expected 1.0", read.lock_version);
         return Err(wrong(text.find("lock-version").unwrap_or(0), reason));
     }
-    let folder = Path::new(path.trim_start_matches("./")).parent().unwrap_or(Path::new(""));
-    let mut pins = Pins::default();
+    let python = match read.requires_python {
+        Some(asked) => {
+            let from = place(asked.span().start);
+            Some(NeededPython::parse(asked.get_ref(), from)?)
+        }
+        None => None,
+    };
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    let mut pins = Pins { pinned: Vec::new(), indexes: Indexes::default(), python };
     for entry in read.packages {
         let at = entry.name.span().start;
         let name = normal(entry.name.get_ref());
@@ -72,55 +94,72 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
             },
             None => None,
         };
-        let mut listed = Vec::new();
-        for wheel in entry.wheels.iter().chain(&entry.archive) {
-            listed.extend(one(wheel, folder).map_err(wrong)?);
+        let (mut wheels, mut source) = (Vec::new(), None);
+        for file in entry.wheels.iter().chain(&entry.archive).chain(&entry.sdist) {
+            let file = one(file, folder).map_err(wrong)?;
+            match file.file.ends_with(".whl") {
+                true => wheels.push(file),
+                false => source = Some(Source::Archive(file)),
+            }
+        }
+        if let Some(Repository { r#type, url, path, commit_id, subdirectory }) = entry.vcs {
+            let url = url.or_else(|| path.map(|path| below(folder, &path)));
+            let Some(url) = url.filter(|_| r#type == "git") else {
+                return Err(wrong(
+                    format!("it is in a repository of `{type}`, and only `git` is known here", type = r#type),
+                ));
+            };
+            if names_a_user(&url) {
+                return Err(wrong(USER.to_owned()));
+            }
+            source = Some(Source::Git { url, commit: commit_id, inside: subdirectory });
+        }
+        if let Some(Directory { path, subdirectory }) = entry.directory {
+            let path = Path::new(&path).join(subdirectory.unwrap_or_default());
+            source = Some(Source::Folder(below(folder, &path.to_string_lossy())));
         }
         let known = entry.version.as_deref().and_then(|version| version.parse().ok());
         // An archive has its version in its name alone.
         let version = known.or_else(|| {
-            listed
+            wheels
                 .iter()
                 .find_map(|wheel| Some(super::tags::WheelName::parse(&wheel.file)?.version))
         });
-        let version = match version {
-            Some(version) => version,
-            // A package with sources alone needs no version.
-            None if listed.is_empty() => Version::new([0]),
-            None => return Err(wrong("it has no version".to_owned())),
-        };
-        let from = format!("`{path}` line {}", line(at));
-        pins.pinned.push(Pinned { name, version, marker, wheels: Wheels::Listed(listed), from });
+        if version.is_none() && !wheels.is_empty() {
+            return Err(wrong("it has no version".to_owned()));
+        }
+        let (wheels, from) = (Wheels::Listed(wheels), place(at));
+        pins.pinned.push(Pinned { name, version, marker, wheels, source, from });
     }
     Ok(pins)
 }
 
-/// Reads a wheel; `None` for another kind of archive. Its path starts from `folder`.
-fn one(wheel: &Wheel, folder: &Path) -> Result<Option<Listed>, String> {
-    let inside = wheel.path.as_deref().map(|path| folder.join(path.trim_start_matches("./")));
-    let url = match (&wheel.url, inside) {
+const USER: &str =
+    "a URL has a user name or password before the host, which `image.lock` would reveal";
+
+/// Reads a file of a package. Its path starts from `folder`.
+fn one(file: &File, folder: &Path) -> Result<Listed, String> {
+    let inside = file.path.as_deref().map(|path| below(folder, path));
+    let url = match (&file.url, inside) {
         (Some(url), _) => url.clone(),
-        (None, Some(path)) => format!("./{}", path.display()),
-        (None, None) => return Err("a wheel has neither `url` nor `path`".to_owned()),
+        (None, Some(path)) => format!("./{path}"),
+        (None, None) => return Err("a file has neither `url` nor `path`".to_owned()),
     };
     if url.contains("://") && names_a_user(&url) {
-        return Err(
-            "a URL has a user name or password before the host, which `image.lock` would reveal"
-                .to_owned(),
-        );
+        return Err(USER.to_owned());
     }
-    let named = wheel.name.clone().filter(|name| is_file_name(name));
-    let Some(file) = named.or_else(|| file_name(&url)) else {
+    let named = file.name.clone().filter(|name| is_file_name(name));
+    let Some(name) = named.or_else(|| file_name(&url)) else {
         return Err(format!("`{url}` does not end in a file's name"));
     };
-    if !file.ends_with(".whl") {
-        return Ok(None);
-    }
-    let Some(digits) = wheel.hashes.get("sha256") else {
-        return Err(format!("`{file}` has no `sha256`"));
+    let sha256 = match file.hashes.get("sha256") {
+        Some(digits) => {
+            let digest: Result<Sha256, _> = digits.parse();
+            Some(digest.map_err(|error| format!("`{name}`: {error}"))?)
+        }
+        None => None,
     };
-    let sha256: Sha256 = digits.parse().map_err(|error| format!("`{file}`: {error}"))?;
-    Ok(Some(Listed { file, url, sha256, bytes: wheel.size }))
+    Ok(Listed { file: name, url, sha256, bytes: file.size })
 }
 
 #[cfg(test)]
@@ -139,11 +178,10 @@ mod tests {
     #[test]
     fn what_uv_and_pip_write_is_read() {
         let read = parse(&lock(), "pylock.toml").unwrap().pinned;
-        let shown: Vec<_> =
-            read.iter().map(|pin| format!("{} {}", pin.name, pin.version)).collect();
-        assert_eq!(shown, ["numpy 2.3.4", "mine 1", "direct 3"]);
+        let shown: Vec<_> = read.iter().map(Pinned::shown).collect();
+        assert_eq!(shown, ["numpy==2.3.4", "mine==1", "direct==3"]);
         assert!(read[0].marker.is_some());
-        assert_eq!(read[0].from, "`pylock.toml` line 6");
+        assert_eq!(read[0].from.to_string(), "`pylock.toml` line 6");
         let Wheels::Listed(wheels) = &read[0].wheels else { panic!("{read:?}") };
         assert_eq!(wheels[0].bytes, Some(77));
         let Wheels::Listed(wheels) = &read[1].wheels else { panic!("{read:?}") };
@@ -176,22 +214,15 @@ mod tests {
                 "its lock version is 2.0, expected 1.0",
             ),
             ("python_full_version >= '3.11'", "nonsense", 6, "`nonsense` is not a marker"),
-            ("sha256 = \"01", "sha512 = \"01", 0, ""),
-            (
-                "[packages.wheels.hashes]\nsha256",
-                "[packages.wheels.hashes]\nmd5",
-                16,
-                "has no `sha256`",
-            ),
+            ("\">=3.11\"", "\"3\"", 3, "`3` does not say which versions of Python are needed"),
+            ("sha256 = \"01", "sha256 = \"", 6, "is not a SHA-256"),
             ("path = \"dist", "place = \"dist", 16, "neither `url` nor `path`"),
             ("[[packages]]", "[[packages]", 5, ""),
         ] {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
             match parse(&changed, "pylock.toml") {
-                // The hash of the sdist does not matter.
-                Ok(_) if line == 0 => {}
-                Err(Error::Recipe { line: found, reason, .. }) => {
+                Err(crate::Error::Recipe { line: found, reason, .. }) => {
                     assert!(reason.contains(says), "{to}: {reason}");
                     assert_eq!(found, line, "{to}: {reason}");
                 }

@@ -3,17 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::from_source::Builder;
+use super::input::{Input, Read};
+use super::local::{self, from_dir};
 use super::locked::LockedPython;
-use super::pinned::{Listed, Pinned, Pins, Wheels};
-use super::requirements::{self, Requirements};
+use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::tags::WheelName;
-use super::{Input, Interpreter, digest, local, pin, pylock};
+use super::uv::{self, OwnWheel, Question};
+use super::wanted::{Ask, NeededPython, Place, Target, Wanted};
+use super::{Interpreter, bases, digest, pylock, pyproject};
 use crate::fetch::{Transport, TransportFault};
 use crate::package::file_name;
 use crate::package_sources::Sources;
 use crate::recipe::PythonSection;
-use crate::wheel::{Environment, Offer, machine, offers};
-use crate::{Error, Package, Result, Sha256};
+use crate::wheel::{Environment, Offer, machine, offers, source_archive};
+use crate::{Error, Package, Result, Sha256, StreamSha256};
 
 /// An index's page of one project; PyTorch's has 320 KB.
 const MAX_PAGE: u64 = 64 << 20;
@@ -25,8 +29,8 @@ const MAX_WHEELS: usize = 5000;
 /// folder; `progress` hears what is looked up.
 ///
 /// # Errors
-/// [`Error::Recipe`] with file and line for what cannot be read or is not pinned,
-/// [`Error::Wheel`] for a package without a wheel that fits; [`Error::Fetch`],
+/// [`Error::Requirements`] for a file that cannot be used, [`Error::Recipe`] with file and line
+/// for what it has; [`Error::Wheel`] for a package without a wheel that fits; [`Error::Fetch`],
 /// [`Error::Io`].
 pub(crate) fn resolve(
     python: &PythonSection,
@@ -36,28 +40,19 @@ pub(crate) fn resolve(
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
 ) -> Result<LockedPython> {
-    let pins = match Input::open(python, dir)? {
-        Some(input) => pins(&input, dir, interpreter, sources, progress)?,
-        None => Pins::default(),
-    };
-    let mut found: BTreeMap<String, (Package, String)> = BTreeMap::new();
-    let mut add = |package: Package, from: String| {
-        match found.get(&package.name) {
-            Some((there, _)) if there.sha256 == package.sha256 => {}
-            Some((there, before)) => {
-                let reason = format!(
-                    "{before} asks for version {}, and {from} for {}",
-                    there.version, package.version
-                );
-                return Err(Error::Wheel { name: package.name, reason, hint: None });
-            }
-            None => drop(found.insert(package.name.clone(), (package, from))),
+    let input = Input::open(python, dir)?;
+    let named = input.iter().flat_map(Input::wheels);
+    let named = python.wheels.iter().map(std::path::PathBuf::as_path).chain(named);
+    let own = local::packages(named, dir, interpreter)?;
+    let pins = match &input {
+        Some(input) => {
+            Asked { python, dir, interpreter, sources, own: &own }.pins(input, progress)?
         }
-        Ok(())
+        None => Pins::default(),
     };
     let environment = Environment {
         machine: machine(interpreter.arch),
-        extras: &[],
+        extras: &python.extras,
         python: &interpreter.version,
     };
     let counts = |pin: &&Pinned| pin.marker.as_ref().is_none_or(|m| m.holds(&environment));
@@ -66,195 +61,375 @@ pub(crate) fn resolve(
         let (found, limit) = (pinned.len() as u64, MAX_WHEELS as u64);
         return Err(Error::Limit { path: "[python]".to_owned(), what: "wheels", found, limit });
     }
-    let default = pins.index.as_deref().unwrap_or(&sources.index).trim_end_matches('/');
-    let indexes: Vec<&str> =
-        pins.extra_indexes.iter().map(String::as_str).chain([default]).collect();
+    let uv = sources.uv.as_deref();
+    let finder = Finder {
+        indexes: pins.indexes.all(&sources.index),
+        dir,
+        interpreter,
+        transport,
+        builder: python.build.then_some(Builder { dir, uv, interpreter, transport }),
+    };
+    let mut found: BTreeMap<String, (Package, &Place)> = BTreeMap::new();
     for pin in pinned {
-        progress(&format!("{}=={}", pin.name, pin.version));
-        let package = match &pin.wheels {
-            Wheels::Listed(listed) if listed.is_empty() => return Err(has_no_wheel(pin)),
-            Wheels::Listed(listed) => of_list(pin, listed, dir, interpreter, transport)?,
-            Wheels::OfIndex(hashes) => of_index(pin, hashes, &indexes, interpreter, transport)?,
+        if let Some(own) = own.iter().find(|own| own.name == pin.name) {
+            same_version(pin, own)?;
+            continue;
+        }
+        progress(&pin.shown());
+        let package = finder.package(pin)?;
+        match found.get(&package.name) {
+            Some((there, _)) if there.sha256 == package.sha256 => {}
+            Some((there, before)) => {
+                let reason = format!(
+                    "{before} asks for version {}, and {} for {}",
+                    there.version, pin.from, package.version
+                );
+                return Err(Error::Wheel { name: package.name, reason, hint: None });
+            }
+            None => drop(found.insert(package.name.clone(), (package, &pin.from))),
+        }
+    }
+    let mut wheels: Vec<Package> = found.into_values().map(|(package, _)| package).collect();
+    wheels.extend(own);
+    wheels.sort_by(|a, b| a.name.cmp(&b.name));
+    let (version, inputs) = (interpreter.version.clone(), digest(python, dir)?);
+    Ok(LockedPython { version, inputs, wheels })
+}
+
+/// Refuses a wheel of this machine that has another version than a file asks for.
+fn same_version(pin: &Pinned, own: &Package) -> Result<()> {
+    let version: Option<pep440_rs::Version> = own.version.parse().ok();
+    match (&pin.version, version) {
+        (Some(asked), Some(there)) if *asked != there => {
+            let reason = format!("{} asks for version {asked}, and `wheels` has {there}", pin.from);
+            let hint =
+                "give the wheel of that version, or change the version that the file asks for";
+            Err(Error::Wheel { name: pin.name.clone(), reason, hint: Some(hint.to_owned()) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a recipe's `[python]` says, besides its file.
+struct Asked<'a> {
+    python: &'a PythonSection,
+    dir: &'a Path,
+    interpreter: &'a Interpreter,
+    sources: &'a Sources,
+    /// Wheels of this machine, which are taken for their names.
+    own: &'a [Package],
+}
+
+impl Asked<'_> {
+    /// Returns the packages that a file pins, or those that `uv` chooses if it pins none.
+    fn pins(&self, input: &Input, progress: &dyn Fn(&str)) -> Result<Pins> {
+        let mut wanted = match input.read(self.python.selection(), self.interpreter)? {
+            Read::Pins(pins) => {
+                self.must_be_python(pins.python.as_ref())?;
+                return Ok(pins);
+            }
+            Read::Wanted(wanted) => wanted,
         };
-        add(package, pin.from.clone())?;
+        self.must_be_python(wanted.python.as_ref())?;
+        wanted.asks.iter_mut().for_each(|ask| self.name_project(ask));
+        for ask in &wanted.asks {
+            self.own_version_suits(ask)?;
+        }
+        let others: Vec<&Ask> = wanted.asks.iter().filter(|ask| !self.is_own(ask)).collect();
+        if !self.python.build {
+            others.iter().try_for_each(|ask| must_have_wheel(ask))?;
+        }
+        if others.iter().all(|ask| ask.is_pinned())
+            && (!others.is_empty() || wanted.asks.is_empty())
+        {
+            return pinned(&wanted, &others);
+        }
+        progress(&format!("versions for {} by uv", input.path));
+        let path = |own: &Package| Some(own.urls.first()?.strip_prefix("./")?.to_owned());
+        let wheels = self.own.iter();
+        let wheels =
+            wheels.filter_map(|own| Some(OwnWheel { name: own.name.clone(), path: path(own)? }));
+        let question = Question {
+            wanted: &wanted,
+            wheels: &wheels.collect::<Vec<_>>(),
+            dir: self.dir,
+            path: &input.path,
+            build: self.python.build,
+        };
+        let answer = uv::ask(&question, self.sources, self.interpreter)?;
+        let mut pins = pylock::parse(&answer, "uv's answer")?;
+        for pin in &mut pins.pinned {
+            let ask = wanted.asks.iter().find(|ask| ask.name.as_ref() == Some(&pin.name));
+            pin.from = match ask {
+                Some(ask) => ask.from.clone(),
+                None => Place { path: input.path.clone(), line: 0 },
+            };
+        }
+        Ok(pins)
     }
-    for path in &python.wheels {
-        add(local::package(path, dir, interpreter)?, format!("`{}`", path.display()))?;
+
+    /// Whether a wheel of this machine is taken for what is asked for.
+    fn is_own(&self, ask: &Ask) -> bool {
+        matches!(ask.target, Target::Here(_)) || self.own(ask).is_some()
     }
-    Ok(LockedPython {
-        version: interpreter.version.clone(),
-        inputs: digest(python, dir)?,
-        wheels: found.into_values().map(|(package, _)| package).collect(),
+
+    fn own(&self, ask: &Ask) -> Option<&Package> {
+        self.own.iter().find(|own| ask.name.as_ref() == Some(&own.name))
+    }
+
+    fn must_be_python(&self, needed: Option<&NeededPython>) -> Result<()> {
+        let Some(needed) = needed.filter(|needed| !needed.allows(self.interpreter)) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "it is for Python {}, and the image has Python {}",
+            needed.versions, self.interpreter.version
+        );
+        Err(needed.from.wrong(reason, Some(bases::hint(needed, self.interpreter))))
+    }
+
+    /// Finds the name of a project in a folder, so that its wheel can be given.
+    fn name_project(&self, ask: &mut Ask) {
+        if let (Target::Folder(path), None) = (&ask.target, &ask.name) {
+            let file = self.dir.join(path).join("pyproject.toml");
+            ask.name = std::fs::read_to_string(file).ok().and_then(|text| pyproject::name(&text));
+        }
+    }
+
+    /// Refuses an own wheel of a version that a requirement excludes.
+    fn own_version_suits(&self, ask: &Ask) -> Result<()> {
+        let (Target::Index { versions, .. }, Some(own)) = (&ask.target, self.own(ask)) else {
+            return Ok(());
+        };
+        if own.version.parse().is_ok_and(|version| !versions.holds(&version)) {
+            let asked = ask.shown();
+            let reason =
+                format!("`{asked}` is asked for, and `wheels` has version {}", own.version);
+            let hint = "give the wheel of that version, or change this line";
+            return Err(ask.from.wrong(reason, Some(hint.to_owned())));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses sources where nothing may be built.
+fn must_have_wheel(ask: &Ask) -> Result<()> {
+    let (what, at) = match &ask.target {
+        Target::Remote(url) if url.starts_with("git+") => ("a repository", url),
+        Target::Remote(url) => ("an archive with sources", url),
+        Target::Folder(path) => ("a folder with sources", path),
+        _ => return Ok(()),
+    };
+    let reason = format!("`{at}` is {what}, and an image takes wheels");
+    Err(ask.from.wrong(reason, Some(BUILD.to_owned())))
+}
+
+/// What to do about a package that has sources alone.
+const BUILD: &str = "set `build = true` in `[python]`, which builds its wheel on this machine; or build the wheel yourself (`pip wheel --no-deps`), and give the file in `wheels`";
+
+/// The packages of a file that names each version and its digests.
+fn pinned(wanted: &Wanted, asks: &[&Ask]) -> Result<Pins> {
+    let mut pins = Pins { indexes: wanted.indexes.clone(), ..Pins::default() };
+    for ask in asks {
+        let (wheels, version) = match &ask.target {
+            Target::Index { versions, hashes } => {
+                (Wheels::OfIndex(hashes.clone()), versions.only())
+            }
+            Target::Wheel { url, sha256 } => {
+                let file = file_name(url).unwrap_or_default();
+                let version = WheelName::parse(&file).map(|wheel| wheel.version);
+                let listed = Listed { file, url: url.clone(), sha256: *sha256, bytes: None };
+                (Wheels::Listed(vec![listed]), version)
+            }
+            _ => continue,
+        };
+        let Some(name) = ask.name.clone() else { continue };
+        let excluded = wanted.constraints.iter().find(|constraint| {
+            let versions = match &constraint.target {
+                Target::Index { versions, .. } => Some(versions),
+                _ => None,
+            };
+            constraint.name.as_ref() == Some(&name)
+                && versions.zip(version.as_ref()).is_some_and(|(all, one)| !all.holds(one))
+        });
+        if let Some(constraint) = excluded {
+            let reason =
+                format!("{} excludes this version: `{}`", constraint.from, constraint.shown());
+            return Err(ask.from.wrong(reason, None));
+        }
+        let marker = ask.marker.as_ref().map(|(marker, _)| marker.clone());
+        let from = ask.from.clone();
+        pins.pinned.push(Pinned { name, version, marker, wheels, source: None, from });
+    }
+    Ok(pins)
+}
+
+/// Where packages are looked up, and how.
+struct Finder<'a> {
+    /// URLs of indexes, in the order in which they are asked.
+    indexes: Vec<String>,
+    dir: &'a Path,
+    interpreter: &'a Interpreter,
+    transport: &'a dyn Transport,
+    builder: Option<Builder<'a>>,
+}
+
+impl Finder<'_> {
+    /// The wheel of a package: one that suits, or one that is built.
+    fn package(&self, pin: &Pinned) -> Result<Package> {
+        let (listed, source) = match &pin.wheels {
+            Wheels::Listed(listed) => (listed.clone(), pin.source.clone()),
+            Wheels::OfIndex(hashes) => {
+                let (wheels, archive) = self.of_index(pin, hashes)?;
+                (wheels, archive.map(Source::Archive))
+            }
+        };
+        if let Some(package) = self.best(pin, &listed)? {
+            return Ok(package);
+        }
+        match (&self.builder, source) {
+            (Some(builder), Some(source)) => builder.build(pin, &source),
+            (_, source) if listed.is_empty() && matches!(pin.wheels, Wheels::Listed(_)) => {
+                Err(has_no_wheel(pin, source.as_ref()))
+            }
+            (_, source) => Err(self.none_fits(pin, &listed, source.is_some())),
+        }
+    }
+
+    /// The wheels of the indexes with one of these digests, and the archive of sources.
+    fn of_index(&self, pin: &Pinned, hashes: &[Sha256]) -> Result<(Vec<Listed>, Option<Listed>)> {
+        let (mut there, mut archive, mut known) = (Vec::new(), None, false);
+        for index in &self.indexes {
+            let page = format!("{index}/{}/", pin.name);
+            let html = match self.transport.read(&page, MAX_PAGE) {
+                Ok(html) => String::from_utf8_lossy(&html).into_owned(),
+                Err(TransportFault::NotFound(_)) => continue,
+                Err(fault) => return Err(fault.into_error(&page)),
+            };
+            known = true;
+            let named = offers(&html, &page, &pin.name).into_iter();
+            there.extend(named.filter(|offer| hashes.contains(&offer.sha256)));
+            archive = archive.or_else(|| source_archive(&html, &page, hashes));
+        }
+        if !known {
+            let (name, index) = (pin.shown(), self.indexes.join(", "));
+            return Err(Error::NotInIndex { name, index });
+        }
+        let listed = |url: String, sha256| {
+            Some(Listed { file: file_name(&url)?, url, sha256: Some(sha256), bytes: None })
+        };
+        let wheels = there.into_iter().filter_map(|offer: Offer| listed(offer.url, offer.sha256));
+        Ok((wheels.collect(), archive.and_then(|(url, sha256)| listed(url, sha256))))
+    }
+
+    /// Chooses the wheel of a list that suits best; `None` if none does.
+    fn best(&self, pin: &Pinned, listed: &[Listed]) -> Result<Option<Package>> {
+        let ranked = listed.iter().filter_map(|wheel| {
+            let name = WheelName::parse(&wheel.file).filter(|name| name.name == pin.name)?;
+            Some((name.rank(self.interpreter)?, name, wheel))
+        });
+        // If several suit equally well, the one with the smallest name is taken, whatever their
+        // order.
+        let best = ranked
+            .max_by(|(a, _, one), (b, _, other)| a.cmp(b).then_with(|| other.file.cmp(&one.file)));
+        let Some((_, name, wheel)) = best else { return Ok(None) };
+        let url = match wheel.url.strip_prefix("file://").or(wheel.url.strip_prefix("./")) {
+            Some(path) => {
+                let path = crate::package::percent_decoded(path).unwrap_or_default();
+                let full = std::path::absolute(self.dir.join(path));
+                let full = full.map_err(Error::io("read", self.dir))?;
+                from_dir(&full, self.dir).unwrap_or_else(|| wheel.url.clone())
+            }
+            None => wheel.url.split('#').next().unwrap_or(&wheel.url).to_owned(),
+        };
+        let mut package = Package {
+            name: pin.name.clone(),
+            version: name.version.to_string(),
+            arch: None,
+            bytes: wheel.bytes.unwrap_or(0),
+            sha256: wheel.sha256.unwrap_or(Sha256::of(b"")),
+            urls: vec![url.clone()],
+            license: None,
+        };
+        if let Some(path) = super::local_path(&package, self.dir) {
+            package.bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
+            if wheel.sha256.is_none() {
+                package.sha256 = Sha256::of_file(&path)?;
+            }
+            return Ok(Some(package));
+        }
+        if wheel.bytes.is_none() {
+            package.bytes = len(&url, self.transport)?;
+        }
+        // A page of links may lack digests: that of the bytes now is kept.
+        if wheel.sha256.is_none() {
+            let mut digest = StreamSha256::default();
+            let mut sink = |block: &[u8]| {
+                digest.update(block);
+                Ok(())
+            };
+            let streamed = self.transport.stream(&url, package.bytes, 0, &mut sink);
+            streamed.map_err(|fault| fault.into_error(&url))?;
+            package.sha256 = digest.finish();
+        }
+        Ok(Some(package))
+    }
+
+    fn none_fits(&self, pin: &Pinned, listed: &[Listed], has_source: bool) -> Error {
+        let wheels: Vec<_> = listed.iter().map(|wheel| format!("`{}`", wheel.file)).collect();
+        let found = match wheels.as_slice() {
+            [] => "no wheel in the index has one of the SHA-256 digests given for it".to_owned(),
+            [.., last] if wheels.len() > 4 => {
+                format!("there are {} wheels, such as {last}", wheels.len())
+            }
+            few => format!("there is only {}", few.join(", ")),
+        };
+        let names = listed.iter().filter_map(|wheel| WheelName::parse(&wheel.file));
+        let names: Vec<WheelName> = names.filter(|name| name.name == pin.name).collect();
+        let others = bases::others(self.interpreter);
+        let mut others =
+            others.iter().filter(|(_, other)| names.iter().any(|name| name.rank(other).is_some()));
+        let hint = match (others.next(), has_source, wheels.is_empty()) {
+            (Some((release, _)), ..) => {
+                format!("{}; or use a version that has a suitable wheel", bases::choose(release))
+            }
+            (None, true, _) => BUILD.to_owned(),
+            (None, false, true) => "pin the versions again".to_owned(),
+            (None, false, false) => "use a version that has a suitable wheel".to_owned(),
+        };
+        Error::Wheel {
+            name: pin.shown(),
+            reason: format!(
+                "{} requires this package, which has no wheel for {}: {found}",
+                pin.from,
+                self.interpreter.shown()
+            ),
+            hint: Some(hint),
+        }
+    }
+}
+
+/// The length of an object, which a lock names.
+pub(super) fn len(url: &str, transport: &dyn Transport) -> Result<u64> {
+    let bytes = transport.len(url).map_err(|fault| fault.into_error(url))?;
+    bytes.ok_or_else(|| {
+        let reason = "the server does not say how long it is".to_owned();
+        Error::Fetch { name: url.to_owned(), reason, hint: None, passes: false }
     })
 }
 
-/// Number of packages that a `pylock.toml`, or else a `requirements.txt`, pins; `path`
-/// names it in errors.
-///
-/// # Errors
-/// [`Error::Recipe`] with the line.
-pub fn count_pinned(text: &str, path: &str, is_lock: bool) -> Result<usize> {
-    if is_lock {
-        return Ok(pylock::parse(text, path)?.pinned.len());
-    }
-    match requirements::parse(text, path)? {
-        Requirements::Pinned(pins) => Ok(pins.pinned.len()),
-        Requirements::Unpinned { line, what } => {
-            let reason = format!("`{what}` has no exact version with a SHA-256");
-            Err(Error::Recipe { path: path.to_owned(), line, reason, hint: None })
-        }
-    }
-}
-
-/// Returns the packages that a file pins, or those that `uv` resolves if it pins none.
-fn pins(
-    input: &Input,
-    dir: &Path,
-    interpreter: &Interpreter,
-    sources: &Sources,
-    progress: &dyn Fn(&str),
-) -> Result<Pins> {
-    let Input { path, text, is_lock } = input;
-    if *is_lock {
-        return pylock::parse(text, path);
-    }
-    let (line, what) = match requirements::parse(text, path)? {
-        Requirements::Pinned(pins) => return Ok(pins),
-        Requirements::Unpinned { line, what } => (line, what),
-    };
-    let command = pin::command(path, interpreter);
-    let unpinned = |reason: String, hint: String| Error::Recipe {
-        path: path.clone(),
-        line,
-        reason,
-        hint: Some(hint),
-    };
-    let Some(uv) = &sources.uv else {
-        let reason = format!("`{what}` has no exact version with a SHA-256");
-        return Err(unpinned(
-            reason,
-            format!("install uv, or pin the versions with `{command}` and give the resulting file"),
-        ));
-    };
-    progress(&format!("versions for {path} by uv"));
-    let own_index =
-        text.lines().any(|line| line.starts_with("-i") || line.starts_with("--index-url"));
-    let index = (!own_index).then_some(sources.index.as_str());
-    let answer = pin::pin(uv, path, dir, index, interpreter)?;
-    match requirements::parse(&answer, path)? {
-        Requirements::Pinned(pins) => Ok(pins),
-        Requirements::Unpinned { what, .. } => {
-            let reason = format!("uv chose `{what}`, but gave no version and SHA-256 of a wheel");
-            Err(unpinned(
-                reason,
-                "build its wheel, and give it in `wheels` of `[python]`".to_owned(),
-            ))
-        }
-    }
-}
-
-/// The wheel of an index with one of these digests that suits best.
-fn of_index(
-    pin: &Pinned,
-    hashes: &[Sha256],
-    indexes: &[&str],
-    interpreter: &Interpreter,
-    transport: &dyn Transport,
-) -> Result<Package> {
-    let (mut there, mut known) = (Vec::new(), false);
-    for index in indexes {
-        let page = format!("{index}/{}/", pin.name);
-        let html = match transport.read(&page, MAX_PAGE) {
-            Ok(html) => String::from_utf8_lossy(&html).into_owned(),
-            Err(TransportFault::NotFound(_)) => continue,
-            Err(fault) => return Err(fault.into_error(&page)),
-        };
-        known = true;
-        let named = offers(&html, &page, &pin.name).into_iter();
-        there.extend(named.filter(|offer| hashes.contains(&offer.sha256)));
-    }
-    if !known {
-        let name = format!("{}=={}", pin.name, pin.version);
-        return Err(Error::NotInIndex { name, index: indexes.join(", ") });
-    }
-    let listed = there.into_iter().filter_map(|offer: Offer| {
-        let file = file_name(&offer.url)?;
-        Some(Listed { file, url: offer.url, sha256: offer.sha256, bytes: None })
-    });
-    of_list(pin, &listed.collect::<Vec<_>>(), Path::new(""), interpreter, transport)
-}
-
-/// Chooses the wheel of a list that suits best. Paths start from `dir`.
-fn of_list(
-    pin: &Pinned,
-    listed: &[Listed],
-    dir: &Path,
-    interpreter: &Interpreter,
-    transport: &dyn Transport,
-) -> Result<Package> {
-    let ranked = listed.iter().filter_map(|wheel| {
-        let name = WheelName::parse(&wheel.file).filter(|name| name.name == pin.name)?;
-        Some((name.rank(interpreter)?, name, wheel))
-    });
-    // If several suit equally well, the one with the smallest name is taken, whatever their order.
-    let best = ranked
-        .max_by(|(a, _, one), (b, _, other)| a.cmp(b).then_with(|| other.file.cmp(&one.file)));
-    let Some((_, name, wheel)) = best else { return Err(none_fits(pin, listed, interpreter)) };
-    let mut package = Package {
-        name: pin.name.clone(),
-        version: name.version.to_string(),
-        arch: None,
-        bytes: wheel.bytes.unwrap_or(0),
-        sha256: wheel.sha256,
-        urls: vec![wheel.url.clone()],
-        license: None,
-    };
-    if let Some(path) = super::local_path(&package, dir) {
-        package.bytes = std::fs::metadata(&path).map_err(Error::io("read", &path))?.len();
-    } else if wheel.bytes.is_none() {
-        let url = wheel.url.as_str();
-        let bytes = transport.len(url).map_err(|fault| fault.into_error(url))?;
-        package.bytes = bytes.ok_or_else(|| {
-            let reason = "the server does not say how long it is".to_owned();
-            Error::Fetch { name: url.to_owned(), reason, hint: None, passes: false }
-        })?;
-    }
-    Ok(package)
-}
-
 /// The error for a package that has sources alone.
-fn has_no_wheel(pin: &Pinned) -> Error {
-    let hint = "an image can only use wheels: build one with `uv build --wheel`, and give it in `wheels` of `[python]`";
-    Error::Wheel {
-        name: pin.name.clone(),
-        reason: format!("{} asks for this package, but gives no wheel of it", pin.from),
-        hint: Some(hint.to_owned()),
-    }
-}
-
-fn none_fits(pin: &Pinned, listed: &[Listed], interpreter: &Interpreter) -> Error {
-    let wheels: Vec<_> = listed.iter().map(|wheel| format!("`{}`", wheel.file)).collect();
-    let found = match wheels.as_slice() {
-        [] => "no wheel in the index has one of the SHA-256 digests given for it".to_owned(),
-        [.., last] if wheels.len() > 4 => {
-            format!("the index has {} wheels, such as {last}", wheels.len())
-        }
-        few => format!("the index has only {}", few.join(", ")),
-    };
-    let hint = match wheels.is_empty() {
-        true => {
-            "pin the versions again; if a package has no wheel, build one with `pip wheel` and give it in `wheels` of `[python]`"
-        }
-        false => "use a version that has a suitable wheel, or another Debian release as `[base]`",
+fn has_no_wheel(pin: &Pinned, source: Option<&Source>) -> Error {
+    let what = match source {
+        Some(Source::Folder(path)) => format!("only the folder `{path}` with its sources"),
+        Some(Source::Git { url, .. }) => format!("only the repository `{url}`"),
+        Some(Source::Archive(listed)) => format!("only its sources, `{}`", listed.file),
+        None => "no wheel of it".to_owned(),
     };
     Error::Wheel {
-        name: format!("{}=={}", pin.name, pin.version),
-        reason: format!(
-            "{} requires this package, which has no wheel for {}: {found}",
-            pin.from,
-            interpreter.shown()
-        ),
-        hint: Some(hint.to_owned()),
+        name: pin.shown(),
+        reason: format!("{} asks for this package, and gives {what}", pin.from),
+        hint: Some(BUILD.to_owned()),
     }
 }
 
@@ -337,7 +512,10 @@ mod tests {
             let python = PythonSection {
                 lock: None,
                 requirements: Some("requirements.txt".into()),
+                extras: Vec::new(),
+                groups: Vec::new(),
                 wheels: Vec::new(),
+                build: false,
                 bytecode: false,
             };
             Self { dir, pages, sources, python }
@@ -370,10 +548,18 @@ mod tests {
             (error.to_string(), error.hint().unwrap_or_default().to_owned())
         }
 
+        fn write(&self, name: &str, text: &str) {
+            let path = self.dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
         /// A program that stands for uv, and answers with this text.
         fn uv(&mut self, answer: &str) {
             let [text, path] = ["uv.sh", "uv"].map(|name| self.dir.path().join(name));
-            let script = format!("#!/bin/sh\necho \"$*\" > asked\ncat <<'END'\n{answer}\nEND\n");
+            let script = format!(
+                "#!/bin/sh\necho \"$*\" > asked\ncat > lines\ncat <<'END'\n{answer}\nEND\n"
+            );
             fs::write(&text, script).unwrap();
             // Another process writes what is to be run: if this one had the file open, a child that
             // another test starts might keep it open, and it would be busy.
@@ -433,9 +619,13 @@ mod tests {
         assert_eq!((mine.bytes, mine.urls[0].as_str()), (5, &*format!("./locks/{file}")));
         lock("python_version >= '3.11'");
         let (error, hint) = case.refused();
-        let says = "cannot add the wheel `old`: `locks/pylock.toml` line 3 asks for this package, but gives no wheel of it";
+        let says = "cannot add the wheel `old`: `locks/pylock.toml` line 3 asks for this package, and gives only its sources, `old-1.tar.gz`";
         assert_eq!(error, says);
-        assert!(hint.contains("uv build --wheel"), "{hint}");
+        assert!(hint.contains("`build = true`"), "{hint}");
+        // A wheel of one's own ends the search.
+        case.write("old-1-py3-none-any.whl", "PK");
+        case.python.wheels = vec!["old-1-py3-none-any.whl".into()];
+        assert_eq!(case.files(), [file, "old-1-py3-none-any.whl"]);
     }
 
     #[test]
@@ -454,7 +644,7 @@ mod tests {
         for (text, says, helps) in [
             (
                 format!("only-windows==1 --hash=sha256:{windows}"),
-                "cannot add the wheel `only-windows==1`: `requirements.txt` line 1 requires this package, which has no wheel for Python 3.11 on x86_64 with glibc 2.36: the index has only `only_windows-1-cp311-cp311-win_amd64.whl`",
+                "cannot add the wheel `only-windows==1`: `requirements.txt` line 1 requires this package, which has no wheel for Python 3.11 on x86_64 with glibc 2.36: there is only `only_windows-1-cp311-cp311-win_amd64.whl`",
                 "use a version that has a suitable wheel",
             ),
             (
@@ -471,7 +661,17 @@ mod tests {
             (
                 "\nnumpy>=2\n".to_owned(),
                 "`requirements.txt` line 2: `numpy>=2` has no exact version with a SHA-256",
-                "install uv, or pin the versions with `uv pip compile requirements.txt --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_36 --only-binary :all: --emit-index-url -o requirements.pinned.txt` and give the resulting file",
+                "install uv with `pip install uv`, and run the same command again",
+            ),
+            (
+                "a @ git+https://x.example/a@v1".to_owned(),
+                "`git+https://x.example/a@v1` is a repository, and an image takes wheels",
+                "set `build = true` in `[python]`",
+            ),
+            (
+                "numpy\n-e ./mine".to_owned(),
+                "line 2: `mine` is a folder with sources",
+                "set `build = true` in `[python]`",
             ),
         ] {
             let case = Case::new(&text);
@@ -486,35 +686,134 @@ mod tests {
         }
     }
 
+    /// uv's answer for these wheels.
+    fn answer(files: &[&str]) -> String {
+        let mut text = "lock-version = \"1.0\"\n".to_owned();
+        for file in files {
+            let name = file.split('-').next().unwrap();
+            let sha = sha(file);
+            text.push_str(&format!("[[packages]]\nname = \"{name}\"\nwheels = [{{ url = \"{FILES}/{file}\", hashes = {{ sha256 = \"{sha}\" }} }}]\n"));
+        }
+        text
+    }
+
+    const NUMPY: &str = "numpy-2.0-cp311-cp311-manylinux_2_17_x86_64.whl";
+
     #[test]
     fn uv_finds_versions_where_there_are_none() {
-        let mut case = Case::new("numpy>=2\n");
-        case.uv(&numpy());
-        assert_eq!(case.files(), ["numpy-2.0-cp311-cp311-manylinux_2_17_x86_64.whl"]);
-        let asked = fs::read_to_string(case.dir.path().join("asked")).unwrap();
+        let mut case = Case::new(
+            "-r more/a.txt\nnumpy>=2 ; python_version > '3'\n--find-links wheels\n--extra-index-url https://e.example/\n--pre\n",
+        );
+        case.write("more/a.txt", "-c ../c.txt\n-r ../requirements.txt\ntomli\n");
+        case.write("c.txt", "tomli<2\n");
+        case.uv(&answer(&[NUMPY, "tomli-1.0-py3-none-any.whl"]));
+        assert_eq!(case.files(), [NUMPY, "tomli-1.0-py3-none-any.whl"]);
+        let read = |name: &str| fs::read_to_string(case.dir.path().join(name)).unwrap();
+        let asked = read("asked");
+        for words in [
+            "pip compile - --format pylock.toml --python-version 3.11.2 --python-platform x86_64-manylinux_2_36 ",
+            "--only-binary :all:",
+            "--default-index https://base.example",
+            "--index https://e.example --index-strategy unsafe-best-match",
+            "--prerelease allow",
+            &format!("--find-links {}/wheels", case.dir.path().display()),
+        ] {
+            assert!(asked.contains(words), "{words} in {asked}");
+        }
+        assert_eq!(read("lines"), "tomli\nnumpy>=2 ; python_version > '3'\n");
+        // After a change of a file that another includes, the digest of the inputs is another one.
+        let before = case.resolve().unwrap().inputs;
+        case.write("c.txt", "tomli<3\n");
+        assert_ne!(case.resolve().unwrap().inputs, before);
+        case.uv("lock-version = \"1.0\"\n[[packages]]\nname = \"numpy\"\nversion = \"2\"\nvcs = { type = \"git\", url = \"https://x.example/a\", commit-id = \"0a\" }");
+        let (error, _) = case.refused();
         assert!(
-            asked.starts_with(
-                "pip compile requirements.txt --generate-hashes --python-version 3.11 "
+            error.contains(
+                "`requirements.txt` line 2 asks for this package, and gives only the repository"
             ),
-            "{asked}"
+            "{error}"
         );
-        assert!(asked.contains("--default-index https://base.example"), "{asked}");
-        case.uv("numpy==2.0");
-        assert!(
-            case.refused().0.contains("uv chose `numpy==2.0`, but gave no"),
-            "{:?}",
-            case.refused()
+    }
+
+    #[test]
+    fn what_uv_says_comes_with_what_helps() {
+        for (text, said, says, helps) in [
+            (
+                "numpy",
+                "error: No solution found when resolving dependencies\n  cause: Because a\n\nhint: b",
+                "uv finds no versions that fit together: Because a",
+                "",
+            ),
+            (
+                "numpy",
+                "hint: Wheels are required for `a` because building from source is disabled",
+                "",
+                "set `build = true` in `[python]`",
+            ),
+            (
+                "numpy",
+                "error: unexpected argument '--format' found",
+                "",
+                "pip install --upgrade uv",
+            ),
+            (
+                "torch==2.0+cu118",
+                "no version of torch==2.0+cu118",
+                "",
+                "`--extra-index-url https://download.pytorch.org/whl/cu118`",
+            ),
+        ] {
+            let mut case = Case::new(text);
+            case.uv(&format!("END\ncat >&2 <<'END'\n{said}\nEND\nexit 1\ncat <<'END'"));
+            let (error, hint) = case.refused();
+            assert!(error.contains(says), "{error}");
+            assert!(hint.contains(helps), "{said}: {hint}");
+        }
+        // For another Python there are versions.
+        let mut case = Case::new("numpy==1.19");
+        case.uv("END\ncase \"$*\" in *3.9.2*) exit 0;; esac; echo none >&2; exit 1\ncat <<'END'");
+        assert_eq!(
+            case.refused().1,
+            "write `debian = \"bullseye\"` in `[base]`: it has Python 3.9"
         );
-        case.uv("END\necho no such thing >&2; exit 1\ncat <<'END'");
-        assert!(case.refused().0.contains("uv finds no versions that fit together: no such thing"));
+    }
+
+    #[test]
+    fn a_python_that_does_not_fit_is_said_with_the_base_that_has_it() {
+        let check = |text: &str, says: &str, helps: &str| {
+            let case = Case::new(text);
+            let (error, hint) = case.refused();
+            assert!(error.contains(says), "{error}");
+            assert!(hint.contains(helps), "{hint}");
+        };
+        check(
+            "lock-version = \"1.0\"\nrequires-python = \">=3.12\"\n",
+            "`requirements.txt` line 2: it is for Python >=3.12, and the image has Python 3.11.2",
+            "write `debian = \"trixie\"` in `[base]`: it has Python 3.13",
+        );
+        check(
+            "dependencies:\n- python=3.9\n- pip:\n  - numpy\n",
+            "line 2: it is for Python ==3.9.*, and the image has",
+            "`debian = \"bullseye\"`",
+        );
+        check(
+            "[project]\nname = \"a\"\nrequires-python = \"<3.9\"\n",
+            "line 3: it is for Python <3.9",
+            "trixie has 3.13, bookworm has 3.11, bullseye has 3.9",
+        );
+        let old = sha("old-1-cp39-cp39-manylinux_2_17_x86_64.whl");
+        let mut case = Case::new(&format!("old==1 --hash=sha256:{old}"));
+        let page =
+            format!("<a href=\"{FILES}/old-1-cp39-cp39-manylinux_2_17_x86_64.whl#sha256={old}\">");
+        case.pages.0.insert("https://base.example/old/".to_owned(), page);
+        assert!(case.refused().1.starts_with("write `debian = \"bullseye\"` in `[base]`"));
     }
 
     #[test]
     fn wheels_of_this_machine_go_in_by_their_paths() {
         let mut case = Case::new("");
-        fs::create_dir(case.dir.path().join("dist")).unwrap();
         let file = "dist/Mine-1.0-cp39-abi3-linux_x86_64.whl";
-        fs::write(case.dir.path().join(file), "bytes").unwrap();
+        case.write(file, "PK");
         case.python.wheels = vec![file.into()];
         let first = case.resolve().unwrap();
         let mine = &first.wheels[0];
@@ -522,16 +821,115 @@ mod tests {
             (mine.name.as_str(), mine.urls[0].as_str()),
             ("mine", "./dist/Mine-1.0-cp39-abi3-linux_x86_64.whl")
         );
-        assert_eq!(mine.sha256, Sha256::of(b"bytes"));
-        case.python.wheels = vec!["dist/Mine-*.whl".into()];
-        assert_eq!(case.resolve().unwrap(), first);
-        fs::write(case.dir.path().join(file), "other").unwrap();
+        assert_eq!(mine.sha256, Sha256::of(b"PK"));
+        case.python.wheels = vec!["dist/M?ne-*.whl".into()];
+        assert_eq!(case.resolve().unwrap().wheels, first.wheels);
+        case.write(file, "PKother");
         assert_ne!(case.resolve().unwrap().inputs, first.inputs);
-        fs::write(case.dir.path().join("dist/Mine-2.whl"), "bytes").unwrap();
-        assert!(case.refused().0.contains("2 files match this name, expected one"));
-        case.python.wheels = vec!["dist/mine-1.0-cp312-cp312-linux_x86_64.whl".into()];
-        assert!(case.refused().0.contains("the wheel is not for Python 3.11 on x86_64"));
-        case.python.wheels = vec!["requirements.txt".into()];
-        assert!(case.refused().0.contains("this is not a wheel's name"));
+        // Of two builds, the one for the image is taken.
+        case.write("dist/Mine-1.0-cp312-cp312-linux_x86_64.whl", "PK");
+        assert_eq!(case.files(), ["Mine-1.0-cp39-abi3-linux_x86_64.whl"]);
+        case.write("dist/Mine-2.0-py3-none-any.whl", "PK");
+        case.write("dist/page-2.0-py3-none-any.whl", "<!DOCTYPE html>");
+        case.write("dist/mine-2.0.tar.gz", "x");
+        for (path, says, helps) in [
+            ("dist/Mine-*.whl", "it is a wheel of `mine`, and so is", "write the full name of one"),
+            (
+                "dist/Mine-*cp312*.whl",
+                "this wheel is not for Python 3.11 on x86_64",
+                "build it with Python 3.11",
+            ),
+            (
+                "dist/o*.whl",
+                "no file has a name like this",
+                "`dist` has `Mine-1.0-cp312-cp312-linux_x86_64.whl`, `Mine-1.0-",
+            ),
+            (
+                "requirements.txt",
+                "cannot use `requirements.txt`: this is not a wheel",
+                "write `requirements = \"requirements.txt\"`",
+            ),
+            (
+                "dist/page*.whl",
+                "it has the name of a wheel, but is not a ZIP archive",
+                "fetch or build it again",
+            ),
+            (
+                "dist/mine-2.0.tar.gz",
+                "this is an archive with sources, not a wheel",
+                "pip wheel --no-deps dist/mine-2.0.tar.gz",
+            ),
+            ("dist", "this is a folder, not a wheel", "`dist/*.whl`"),
+        ] {
+            case.python.wheels = vec![path.into()];
+            let (error, hint) = case.refused();
+            assert!(error.contains(says), "{error}");
+            assert!(hint.contains(helps), "{hint}");
+        }
+    }
+
+    #[test]
+    fn own_wheels_are_taken_out_of_what_is_looked_up() {
+        // All else is pinned: uv is not asked.
+        let mut case = Case::new(&format!("mine[x]>=1\n{}", numpy()));
+        case.write("dist/mine-1.0-py3-none-any.whl", "PK");
+        case.python.wheels = vec!["dist/*.whl".into()];
+        assert_eq!(case.files(), ["mine-1.0-py3-none-any.whl", NUMPY]);
+        // Otherwise uv gets the file, so that it finds what the wheel needs.
+        case.write(
+            "requirements.txt",
+            "mine[x]>=1\nnumpy\n./dist/mine-1.0-py3-none-any.whl\n-e mine\n",
+        );
+        case.write("mine/pyproject.toml", "[project]\nname = \"Mine\"\n");
+        case.uv(&answer(&[NUMPY]));
+        assert_eq!(case.files(), ["mine-1.0-py3-none-any.whl", NUMPY]);
+        let asked = fs::read_to_string(case.dir.path().join("lines")).unwrap();
+        let file = format!("file://{}/dist/mine-1.0-py3-none-any.whl", case.dir.path().display());
+        assert_eq!(asked, format!("numpy\nmine[x] @ {file}\n"));
+        case.write("requirements.txt", "mine>=2\n");
+        let (error, _) = case.refused();
+        assert!(
+            error.contains("line 1: `mine>=2` is asked for, and `wheels` has version 1.0"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn files_that_are_no_requirements_are_told_with_the_command_that_helps() {
+        for (text, says, helps) in [
+            (
+                "@EXPLICIT\n",
+                "it is an explicit list of conda packages",
+                "run `conda create -p ./env --file requirements.txt && conda-pack -p ./env -o env.tar.gz`, and write `archive = \"env.tar.gz\"` in `[conda]`",
+            ),
+            (
+                "[metadata]\nlock_version = \"4\"\n",
+                "the lock file of PDM",
+                "pdm export -f requirements -o requirements.txt",
+            ),
+            ("{\"a\": 1}", "it does not name Python packages", "give a `requirements.txt`"),
+            ("numpy==1 ; extra", "`extra` is not a marker", ""),
+            ("numpy=1.19.2\n", "`numpy=1.19.2` is not a requirement", "write `numpy==1.19.2`"),
+            ("-r absent.txt\n", "absent.txt", ""),
+            ("--no-binary numpy\n", "asks for packages that are compiled", "remove this line"),
+            (
+                "a @ file:///croot/a_1/work",
+                "is a folder of the machine that built a conda package",
+                "pip list --format=freeze",
+            ),
+        ] {
+            let (error, hint) = Case::new(text).refused();
+            assert!(error.contains(says), "{error}");
+            assert!(hint.contains(helps), "{hint}");
+        }
+        let mut case = Case::new("");
+        (case.python.lock, case.python.requirements) = (Some("pyproject.toml".into()), None);
+        case.write("pyproject.toml", "[project]\nname = \"a\"\n");
+        assert_eq!(
+            case.refused().1,
+            "write `requirements = \"pyproject.toml\"`: its versions are then chosen by `uv`"
+        );
+        case.write("uv.lock", "");
+        assert_eq!(case.refused().1, "write `lock = \"uv.lock\"`");
     }
 }

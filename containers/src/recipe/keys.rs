@@ -8,7 +8,7 @@ const KNOWN: [(&str, &[&str]); 8] = [
     ("base", &["scratch", "debian", "oci", "packages"]),
     ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
     ("cuda", &["torch", "libtorch"]),
-    ("python", &["lock", "requirements", "wheels", "bytecode"]),
+    ("python", &["lock", "requirements", "extras", "groups", "wheels", "build", "bytecode"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),
     ("labels", &[]),

@@ -167,15 +167,25 @@ pub struct Cuda {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonSection {
-    /// A `pylock.toml` (PEP 751).
+    /// A lock file: `pylock.toml` (PEP 751), `uv.lock`, `poetry.lock` or `Pipfile.lock`.
     #[serde(default)]
     pub lock: Option<PathBuf>,
-    /// A `requirements.txt` with versions and hashes; without them `uv` finds them.
+    /// A `requirements.txt`, a `pyproject.toml`, or an `environment.yml` for pip alone; where it
+    /// has no versions and hashes, `uv` finds them.
     #[serde(default)]
     pub requirements: Option<PathBuf>,
+    /// Optional parts of a project to take: extras.
+    #[serde(default)]
+    pub extras: Vec<String>,
+    /// The same, of its groups of requirements.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Wheels of this machine.
     #[serde(default)]
     pub wheels: Vec<PathBuf>,
+    /// Whether packages without a wheel are built from their sources, on this machine.
+    #[serde(default)]
+    pub build: bool,
     /// Whether byte code is made for all sources.
     #[serde(default = "yes")]
     pub bytecode: bool,

@@ -60,18 +60,7 @@ pub(crate) fn machine(arch: Arch) -> &'static str {
 /// anything else, and those whose digest is missing, are passed over.
 pub(crate) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
     let mut offers = Vec::new();
-    for attributes in anchors(html) {
-        let attribute = |name: &str| {
-            attributes.iter().find(|(there, _)| there == name).map(|(_, value)| value.as_str())
-        };
-        let Some((link, fragment)) = attribute("href").and_then(|href| href.split_once('#')) else {
-            continue;
-        };
-        let sha256 = fragment.split('&').find_map(|part| part.strip_prefix("sha256="));
-        let Some(Ok(sha256)) = sha256.map(|text| text.to_ascii_lowercase().parse()) else {
-            continue;
-        };
-        let Some(url) = join(page, link) else { continue };
+    for Link { url, sha256, yanked } in links(html, page) {
         let Some(name) = file_name(&url) else { continue };
         let Some(stem) = name.strip_suffix(".whl") else { continue };
         let parts: Vec<&str> = stem.split('-').collect();
@@ -91,10 +80,44 @@ pub(crate) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
             abi: (*abi).to_owned(),
             platforms: platforms.split('.').map(str::to_owned).collect(),
         };
-        let yanked = attribute("data-yanked").is_some();
         offers.push(Offer { version, url, sha256, yanked, tags });
     }
     offers
+}
+
+/// The link to an archive of sources with one of these digests: its URL and digest.
+pub(crate) fn source_archive(
+    html: &str,
+    page: &str,
+    hashes: &[Sha256],
+) -> Option<(String, Sha256)> {
+    let is_archive = |url: &str| {
+        let name = file_name(url).unwrap_or_default();
+        [".tar.gz", ".zip", ".tar.bz2"].iter().any(|end| name.ends_with(end))
+    };
+    let mut links = links(html, page);
+    let link = links.find(|link| hashes.contains(&link.sha256) && is_archive(&link.url))?;
+    Some((link.url, link.sha256))
+}
+
+/// A link of a page to a file with a known digest.
+struct Link {
+    url: String,
+    sha256: Sha256,
+    yanked: bool,
+}
+
+fn links<'a>(html: &'a str, page: &'a str) -> impl Iterator<Item = Link> + 'a {
+    anchors(html).filter_map(move |attributes| {
+        let attribute = |name: &str| {
+            attributes.iter().find(|(there, _)| there == name).map(|(_, value)| value.as_str())
+        };
+        let (link, fragment) = attribute("href")?.split_once('#')?;
+        let sha256 = fragment.split('&').find_map(|part| part.strip_prefix("sha256="))?;
+        let sha256 = sha256.to_ascii_lowercase().parse().ok()?;
+        let yanked = attribute("data-yanked").is_some();
+        Some(Link { url: join(page, link)?, sha256, yanked })
+    })
 }
 
 /// Attributes of each `<a …>`: names in lower case, values with their entities decoded.

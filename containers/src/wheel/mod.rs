@@ -13,9 +13,10 @@ mod unpack;
 mod version;
 
 pub use self::closure::torch;
-pub(crate) use self::index::{Offer, machine, offers};
+pub(crate) use self::index::{Offer, machine, offers, source_archive};
 pub(crate) use self::marker::{Environment, Marker};
 pub(crate) use self::metadata::Metadata;
 pub(crate) use self::requirement::{Requirement, normal};
 pub(crate) use self::unpack::each_file;
 pub use self::unpack::unpack_wheel;
+pub(crate) use self::version::Versions;

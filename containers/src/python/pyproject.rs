@@ -1,0 +1,375 @@
+//! `pyproject.toml`: what a project needs, as it says it itself.
+//!
+//! Format: <https://packaging.python.org/en/latest/specifications/pyproject-toml/>; groups: PEP
+//! 735; Poetry's tables: <https://python-poetry.org/docs/pyproject/>.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::requirements;
+use super::selection::Selection;
+use super::wanted::{Ask, NeededPython, Place, Wanted};
+use crate::Result;
+use crate::wheel::normal;
+
+/// Largest depth of groups that include others.
+const MAX_DEPTH: usize = 32;
+
+/// What a project's file says, besides its requirements.
+#[derive(Debug)]
+pub(super) struct Project {
+    pub(super) name: Option<String>,
+    pub(super) wanted: Wanted,
+    /// Files with requirements, by their paths from the recipe's folder.
+    pub(super) files: Vec<String>,
+}
+
+/// Reads a text; `path` is that of its file from the recipe's folder.
+///
+/// # Errors
+/// [`Error::Recipe`](crate::Error::Recipe) with the line.
+pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result<Project> {
+    let table = match text.parse::<Table>() {
+        Ok(table) => table,
+        Err(e) => {
+            let place = Place::at(path, text, e.span().map_or(0, |span| span.start));
+            return Err(place.wrong(e.message().to_owned(), None));
+        }
+    };
+    let reader = Reader { text, path, table: &table };
+    let mut project = reader.project(selection)?;
+    // Group of PEP 735, or of Poetry.
+    let groups = reader.groups()?;
+    for (name, _) in selection.groups(&groups, &reader.first())? {
+        project.wanted.asks.extend(groups.get(name).into_iter().flatten().cloned());
+    }
+    Ok(project)
+}
+
+/// The name of the project in a text, in the form that indexes use.
+pub(super) fn name(text: &str) -> Option<String> {
+    let table: Table = text.parse().ok()?;
+    let of = |path: &[&str]| at(&table, path)?.get("name")?.as_str().map(normal);
+    of(&["project"]).or_else(|| of(&["tool", "poetry"]))
+}
+
+/// The table at a path of keys.
+fn at<'t>(table: &'t Table, path: &[&str]) -> Option<&'t Table> {
+    path.iter().try_fold(table, |table, key| table.get(*key)?.as_table())
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    path: &'a str,
+    table: &'a Table,
+}
+
+impl Reader<'_> {
+    fn first(&self) -> Place {
+        Place { path: self.path.to_owned(), line: 1 }
+    }
+
+    /// The line that has these words first, for values whose place the parser does not keep.
+    fn place(&self, words: &str) -> Place {
+        Place::at(self.path, self.text, self.text.find(words).unwrap_or(0))
+    }
+
+    fn folder(&self) -> &Path {
+        Path::new(self.path).parent().unwrap_or(Path::new(""))
+    }
+
+    fn project(&self, selection: &Selection<'_>) -> Result<Project> {
+        let name = name(self.text);
+        let mut project = Project { name, wanted: Wanted::default(), files: Vec::new() };
+        let poetry = at(self.table, &["tool", "poetry"]);
+        let Some(table) = at(self.table, &["project"]) else {
+            if let Some(poetry) = poetry {
+                self.poetry(poetry, selection, &mut project)?;
+                return Ok(project);
+            }
+            // Some projects have nothing but groups.
+            if self.table.contains_key("dependency-groups") {
+                selection.extras(&BTreeMap::<String, ()>::new(), &self.first())?;
+                return Ok(project);
+            }
+            let reason = "it says nothing of the packages that its project needs";
+            let hint = "give a `requirements.txt`, or the project's lock file";
+            return Err(self.first().wrong(reason.to_owned(), Some(hint.to_owned())));
+        };
+        if let Some(python) = table.get("requires-python").and_then(Value::as_str) {
+            let place = self.place("requires-python");
+            project.wanted.python = Some(NeededPython::parse(python, place)?);
+        }
+        if self.is_dynamic(table, "dependencies") {
+            self.dynamic(poetry, selection, &mut project)?;
+        } else {
+            project.wanted.asks = self.asks(table.get("dependencies"))?;
+        }
+        let mut extras = BTreeMap::new();
+        for (extra, asks) in at(table, &["optional-dependencies"]).into_iter().flatten() {
+            extras.insert(extra.clone(), asks);
+        }
+        if !self.is_dynamic(table, "dependencies")
+            || !selection.extras.is_empty() && !extras.is_empty()
+        {
+            for (_, asks) in selection.extras(&extras, &self.first())? {
+                project.wanted.asks.extend(self.asks(Some(asks))?);
+            }
+        }
+        self.without_itself(&mut project, &extras)?;
+        Ok(project)
+    }
+
+    /// Replaces `NAME[extra]`, by which an extra includes others of the same project.
+    fn without_itself(
+        &self,
+        project: &mut Project,
+        extras: &BTreeMap<String, &Value>,
+    ) -> Result<()> {
+        let Some(name) = project.name.clone() else { return Ok(()) };
+        for _ in 0..MAX_DEPTH {
+            let asks = std::mem::take(&mut project.wanted.asks);
+            let (own, others): (Vec<_>, Vec<_>) =
+                asks.into_iter().partition(|ask| ask.name.as_ref() == Some(&name));
+            project.wanted.asks = others;
+            if own.is_empty() {
+                return Ok(());
+            }
+            let names: Vec<String> = own.into_iter().flat_map(|ask| ask.extras).collect();
+            let selection = Selection { extras: &names, groups: &[] };
+            for (_, asks) in selection.extras(extras, &self.first())? {
+                for ask in self.asks(Some(asks))? {
+                    if !project.wanted.asks.contains(&ask) {
+                        project.wanted.asks.push(ask);
+                    }
+                }
+            }
+        }
+        Err(self.first().wrong("its extras include each other".to_owned(), None))
+    }
+
+    fn is_dynamic(&self, project: &Table, key: &str) -> bool {
+        let listed = project.get("dynamic").and_then(Value::as_array);
+        listed.into_iter().flatten().any(|entry| entry.as_str() == Some(key))
+    }
+
+    /// Requirements that another table or file has.
+    fn dynamic(
+        &self,
+        poetry: Option<&Table>,
+        selection: &Selection<'_>,
+        project: &mut Project,
+    ) -> Result<()> {
+        if let Some(poetry) = poetry.filter(|poetry| poetry.contains_key("dependencies")) {
+            return self.poetry(poetry, selection, project);
+        }
+        // <https://setuptools.pypa.io/en/latest/userguide/pyproject_config.html#dynamic-metadata>.
+        let setuptools = at(self.table, &["tool", "setuptools", "dynamic", "dependencies"]);
+        let files = match setuptools.and_then(|table| table.get("file")) {
+            Some(Value::String(file)) => vec![file.as_str()],
+            Some(Value::Array(files)) => files.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        if files.is_empty() {
+            let reason = "its project computes what it needs while it is built (`dynamic`)";
+            let hint = format!(
+                "write it to a file with `uv pip compile {} -o requirements.txt`, and give that as `requirements`",
+                self.path
+            );
+            return Err(self.place("dynamic").wrong(reason.to_owned(), Some(hint)));
+        }
+        project.files = files.iter().map(|file| requirements::below(self.folder(), file)).collect();
+        Ok(())
+    }
+
+    fn asks(&self, list: Option<&Value>) -> Result<Vec<Ask>> {
+        let list = list.and_then(Value::as_array);
+        let texts = list.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(|text| requirements::ask(text.trim(), self.folder(), &self.place(text))).collect()
+    }
+
+    fn groups(&self) -> Result<BTreeMap<String, Vec<Ask>>> {
+        let mut found = BTreeMap::new();
+        let groups = at(self.table, &["dependency-groups"]);
+        for (name, _) in groups.into_iter().flatten() {
+            found.insert(name.clone(), self.group(groups, name, 0)?);
+        }
+        for (name, group) in at(self.table, &["tool", "poetry", "group"]).into_iter().flatten() {
+            let asks = group.as_table().and_then(|group| at(group, &["dependencies"]));
+            let mut of_group = Vec::new();
+            for (package, value) in asks.into_iter().flatten() {
+                of_group.extend(self.of_poetry(package, value, &[])?);
+            }
+            found.entry(name.clone()).or_insert(of_group);
+        }
+        Ok(found)
+    }
+
+    fn group(&self, groups: Option<&Table>, name: &str, depth: usize) -> Result<Vec<Ask>> {
+        let entries = groups.and_then(|groups| groups.get(name)).and_then(Value::as_array);
+        let mut asks = Vec::new();
+        for entry in entries.into_iter().flatten() {
+            match entry {
+                Value::String(text) => {
+                    asks.push(requirements::ask(text.trim(), self.folder(), &self.place(text))?);
+                }
+                Value::Table(table) => {
+                    let other = table.get("include-group").and_then(Value::as_str);
+                    let Some(other) = other.filter(|_| depth < MAX_DEPTH) else {
+                        let reason = format!("the group `{name}` has an entry that is not known");
+                        return Err(self.place(name).wrong(reason, None));
+                    };
+                    asks.extend(self.group(groups, other, depth + 1)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(asks)
+    }
+
+    /// Poetry's own table of requirements.
+    fn poetry(
+        &self,
+        poetry: &Table,
+        selection: &Selection<'_>,
+        project: &mut Project,
+    ) -> Result<()> {
+        let mut extras = BTreeMap::new();
+        for (extra, packages) in at(poetry, &["extras"]).into_iter().flatten() {
+            let packages = packages.as_array().into_iter().flatten().filter_map(Value::as_str);
+            extras.insert(extra.clone(), packages.map(normal).collect::<Vec<_>>());
+        }
+        let chosen = selection.extras(&extras, &self.first())?;
+        let chosen: Vec<String> = chosen.into_iter().flat_map(|(_, names)| names.clone()).collect();
+        for (package, value) in at(poetry, &["dependencies"]).into_iter().flatten() {
+            if package == "python" {
+                let text = value.as_str().unwrap_or_default();
+                let versions = versions(text).unwrap_or_else(|| text.to_owned());
+                let place = self.place("python =");
+                project.wanted.python = Some(NeededPython::parse(&versions, place)?);
+            } else {
+                project.wanted.asks.extend(self.of_poetry(package, value, &chosen)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The requirements of one of Poetry's keys; `chosen` are the optional packages to take.
+    fn of_poetry(&self, package: &str, value: &Value, chosen: &[String]) -> Result<Vec<Ask>> {
+        let place = self.place(&format!("{package} ="));
+        let entries = match value {
+            Value::Array(entries) => entries.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut asks = Vec::new();
+        for entry in entries {
+            let (version, table) = match entry {
+                Value::String(version) => (version.as_str(), None),
+                Value::Table(table) => {
+                    let version = table.get("version").and_then(Value::as_str);
+                    (version.unwrap_or("*"), Some(table))
+                }
+                _ => ("", None),
+            };
+            let word = |key: &str| table.and_then(|table| table.get(key)).and_then(Value::as_str);
+            let optional = table.and_then(|table| table.get("optional"));
+            if optional == Some(&Value::Boolean(true)) && !chosen.contains(&normal(package)) {
+                continue;
+            }
+            let extras = table.and_then(|table| table.get("extras")).and_then(Value::as_array);
+            let extras: Vec<_> = extras.into_iter().flatten().filter_map(Value::as_str).collect();
+            let extras = match extras.is_empty() {
+                true => String::new(),
+                false => format!("[{}]", extras.join(",")),
+            };
+            let revision = ["rev", "tag", "branch"].iter().find_map(|key| word(key));
+            let git = word("git").map(|git| match revision {
+                Some(revision) => format!("git+{git}@{revision}"),
+                None => format!("git+{git}"),
+            });
+            let inside = word("path").map(|path| match path.starts_with(['.', '/']) {
+                true => path.to_owned(),
+                false => format!("./{path}"),
+            });
+            let address = git.or_else(|| word("url").map(str::to_owned)).or(inside);
+            let mut text = match (address, versions(version)) {
+                (Some(address), _) => format!("{package}{extras} @ {address}"),
+                (None, Some(versions)) => format!("{package}{extras}{versions}"),
+                (None, None) => {
+                    let reason =
+                        format!("`{package}` has the versions `{version}`, which cannot be read");
+                    let hint = "write the versions of all packages with `poetry lock`, and give `poetry.lock`";
+                    return Err(place.wrong(reason, Some(hint.to_owned())));
+                }
+            };
+            let python = word("python").and_then(versions);
+            let python = python
+                .filter(|versions| !versions.is_empty())
+                .map(|versions| python_marker(&versions));
+            let markers: Vec<String> =
+                word("markers").map(|text| format!("({text})")).into_iter().chain(python).collect();
+            if !markers.is_empty() {
+                text.push_str(&format!(" ; {}", markers.join(" and ")));
+            }
+            asks.push(requirements::ask(&text, self.folder(), &place)?);
+        }
+        Ok(asks)
+    }
+}
+
+/// The marker of versions such as `>=3.8,<3.12`.
+fn python_marker(versions: &str) -> String {
+    let one = |clause: &str| {
+        let at = clause.find(|c: char| c.is_ascii_digit()).unwrap_or(clause.len());
+        let (operator, version) = clause.split_at(at);
+        format!("python_version {} '{}'", operator.trim(), version.trim())
+    };
+    versions.split(',').map(one).collect::<Vec<_>>().join(" and ")
+}
+
+/// Poetry's versions as PEP 440 writes them; `None` for alternatives (`||`) and what is not known.
+///
+/// <https://python-poetry.org/docs/dependency-specification/#version-constraints>.
+pub(super) fn versions(text: &str) -> Option<String> {
+    let mut clauses = Vec::new();
+    for clause in text.split(',').map(str::trim).filter(|clause| !clause.is_empty()) {
+        match clause.chars().next() {
+            _ if clause.contains('|') => return None,
+            _ if clause == "*" => {}
+            Some('^') => clauses.push(up_to(clause.get(1..)?, |_, first| first)?),
+            Some('~') if !clause.starts_with("~=") => {
+                clauses.push(up_to(clause.get(1..)?, |count, _| count.min(2) - 1)?);
+            }
+            Some(c) if c.is_ascii_digit() => clauses.push(format!("=={clause}")),
+            Some('=') if !clause.starts_with("==") => clauses.push(format!("={clause}")),
+            _ => clauses.extend(clause.split_whitespace().fold(
+                Vec::new(),
+                |mut parts: Vec<String>, word| {
+                    // `>= 1.0 <2` has a space after the operator, and one between clauses.
+                    match parts.last_mut().filter(|last| last.ends_with(['=', '<', '>', '~'])) {
+                        Some(last) => last.push_str(word),
+                        None => parts.push(word.to_owned()),
+                    }
+                    parts
+                },
+            )),
+        }
+    }
+    Some(clauses.join(","))
+}
+
+/// `>=1.2.3,<2` of `1.2.3`: the number at a position grows by one. The position is chosen from the
+/// count of numbers and the first one that is not zero.
+fn up_to(version: &str, position: impl Fn(usize, usize) -> usize) -> Option<String> {
+    let version = version.trim();
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let numbers: Vec<u64> =
+        version.get(..end)?.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let first = numbers.iter().position(|number| *number != 0).unwrap_or(numbers.len() - 1);
+    let position = position(numbers.len(), first);
+    let mut upper: Vec<String> = numbers.iter().take(position).map(u64::to_string).collect();
+    upper.push(numbers.get(position)?.checked_add(1)?.to_string());
+    Some(format!(">={version},<{}", upper.join(".")))
+}

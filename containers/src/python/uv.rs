@@ -1,0 +1,258 @@
+//! Requirements without versions or digests: `uv` finds them.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::wanted::{Ask, Indexes, Wanted, file_url};
+use super::{Interpreter, bases};
+use crate::package_sources::Sources;
+use crate::wheel::{machine, normal};
+use crate::{Error, Result};
+
+/// A wheel on this machine that is taken for its name, whatever asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OwnWheel {
+    pub(super) name: String,
+    /// Its path from the recipe's folder.
+    pub(super) path: String,
+}
+
+/// A question to `uv`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) wanted: &'a Wanted,
+    pub(super) wheels: &'a [OwnWheel],
+    /// The recipe's folder.
+    pub(super) dir: &'a Path,
+    /// The file that asks, for errors.
+    pub(super) path: &'a str,
+    /// Whether packages without a wheel are built from their sources.
+    pub(super) build: bool,
+}
+
+/// Texts of uv's errors, and what helps then. Source: uv 0.13's own messages.
+const SAYINGS: [(&str, &str); 3] = [
+    (
+        "unexpected argument '--format'",
+        "this `uv` is too old: install a newer one with `pip install --upgrade uv`",
+    ),
+    (
+        "building from source is disabled",
+        "a package has no wheel for this Python: set `build = true` in `[python]`, which builds it on this machine from its sources; or build its wheel yourself, and give the file in `wheels`",
+    ),
+    (
+        "no usable wheels",
+        "a package has no wheel for this Python: set `build = true` in `[python]`, which builds it on this machine from its sources; or build its wheel yourself, and give the file in `wheels`",
+    ),
+];
+
+/// Asks `uv` for versions, and returns its answer: a `pylock.toml`.
+///
+/// # Errors
+/// [`Error::Requirements`] with what uv says, and the base with whose Python it finds versions.
+pub(super) fn ask(
+    question: &Question<'_>,
+    sources: &Sources,
+    interpreter: &Interpreter,
+) -> Result<String> {
+    let path = question.path;
+    let failed = |reason: String, hint: Option<String>| Error::Requirements {
+        path: path.to_owned(),
+        reason,
+        hint,
+    };
+    let Some(uv) = &sources.uv else {
+        let hint = "install uv with `pip install uv`, and run the same command again: it finds versions and digests";
+        let reason = |what: String| format!("{what} no exact version with a SHA-256");
+        return Err(match question.wanted.asks.iter().find(|ask| !ask.is_pinned()) {
+            Some(ask) => {
+                ask.from.wrong(reason(format!("`{}` has", ask.shown())), Some(hint.to_owned()))
+            }
+            None => failed(reason("its packages have".to_owned()), Some(hint.to_owned())),
+        });
+    };
+    let said = match run(uv, question, &sources.index, interpreter, false)? {
+        Ok(answer) => return Ok(answer),
+        Err(said) => said,
+    };
+    let said = match question.build {
+        true => match run(uv, question, &sources.index, interpreter, true)? {
+            Ok(answer) => return Ok(answer),
+            Err(said) => said,
+        },
+        false => said,
+    };
+    let hint = hint(uv, question, &sources.index, interpreter, &said)?;
+    let reason = format!("uv finds no versions that fit together: {}", cause(&said));
+    Err(failed(reason, hint))
+}
+
+/// What uv says without its own hints, which name options of its own.
+fn cause(said: &str) -> String {
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = lines.take_while(|line| !line.starts_with("hint:"));
+    let lines = lines.map(|line| {
+        line.trim_start_matches(['×', '╰', '─', '▶', '├', '│', ' '])
+            .trim_start_matches("error: ")
+            .trim_start_matches("cause: ")
+    });
+    let general = "No solution found when resolving dependencies:";
+    let lines = lines.filter(|line| line.trim_end_matches(':') != general.trim_end_matches(':'));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// What helps after uv's refusal.
+fn hint(
+    uv: &Path,
+    question: &Question<'_>,
+    index: &str,
+    interpreter: &Interpreter,
+    said: &str,
+) -> Result<Option<String>> {
+    if let Some(local) = question.wanted.asks.iter().find_map(build_of_torch) {
+        let Indexes { index, extra, links, .. } = &question.wanted.indexes;
+        let none = index.is_none() && extra.is_empty() && links.is_empty();
+        if none && said.contains(&local) {
+            // <https://pytorch.org/get-started/previous-versions/>.
+            return Ok(Some(format!(
+                "builds of PyTorch such as `+{local}` are in an index of its own: add the line `--extra-index-url https://download.pytorch.org/whl/{local}`"
+            )));
+        }
+    }
+    let saying = SAYINGS.iter().find(|(text, _)| said.contains(text)).map(|(_, hint)| *hint);
+    // Another Python may have wheels of these versions.
+    if saying.is_none_or(|_| !said.contains("unexpected argument")) {
+        for (release, other) in bases::others(interpreter) {
+            if run(uv, question, index, &other, false)?.is_ok() {
+                return Ok(Some(bases::choose(release)));
+            }
+        }
+    }
+    Ok(saying.map(str::to_owned))
+}
+
+/// The build of torch that a requirement names.
+fn build_of_torch(ask: &Ask) -> Option<String> {
+    let of_torch = ["torch", "torchvision", "torchaudio"];
+    ask.name.as_deref().filter(|name| of_torch.contains(name))?;
+    ask.local_version()
+}
+
+/// Runs uv; the inner error is what it says.
+fn run(
+    uv: &Path,
+    question: &Question<'_>,
+    index: &str,
+    interpreter: &Interpreter,
+    sources: bool,
+) -> Result<Result<String, String>> {
+    let Question { wanted, dir, path, .. } = question;
+    let failed =
+        |reason: String| Error::Requirements { path: (*path).to_owned(), reason, hint: None };
+    let base = std::path::absolute(dir).map_err(Error::io("read", dir))?;
+    let base = base.display().to_string();
+    let constraints: String =
+        wanted.constraints.iter().map(|ask| format!("{}\n", ask.text(&base))).collect();
+    let mut file =
+        tempfile::NamedTempFile::new().map_err(Error::io("create", &std::env::temp_dir()))?;
+    file.write_all(constraints.as_bytes()).map_err(Error::io("write", file.path()))?;
+    let mut command = Command::new(uv);
+    command.args(words(interpreter, sources)).arg("--constraints").arg(file.path());
+    if wanted.indexes.index.is_none() && !wanted.indexes.none {
+        command.args(["--default-index", index]);
+    }
+    if let Some(index) = &wanted.indexes.index {
+        command.args(["--default-index", index]);
+    }
+    for extra in &wanted.indexes.extra {
+        command.args(["--index", extra]);
+    }
+    // As pip does: the best version of all indexes, not those of the first that has any.
+    if !wanted.indexes.extra.is_empty() {
+        command.args(["--index-strategy", "unsafe-best-match"]);
+    }
+    for link in &wanted.indexes.links {
+        command.arg("--find-links").arg(match link.contains("://") {
+            true => link.clone(),
+            false => Path::new(&base).join(link).display().to_string(),
+        });
+    }
+    if wanted.indexes.none {
+        command.arg("--no-index");
+    }
+    if wanted.prereleases {
+        command.args(["--prerelease", "allow"]);
+    }
+    command.current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let cannot = |e: std::io::Error| failed(format!("`{}` cannot be started: {e}", uv.display()));
+    let mut child = command.spawn().map_err(cannot)?;
+    let asked = requirements(wanted, question.wheels, &base);
+    // A child that ends early closes its input; its exit status says why.
+    let _ = child.stdin.take().map(|mut input| input.write_all(asked.as_bytes()));
+    let answer = child.wait_with_output().map_err(cannot)?;
+    if !answer.status.success() {
+        return Ok(Err(String::from_utf8_lossy(&answer.stderr).trim().to_owned()));
+    }
+    match String::from_utf8(answer.stdout) {
+        Ok(text) => Ok(Ok(text)),
+        Err(_) => Err(failed("uv's answer is not UTF-8".to_owned())),
+    }
+}
+
+/// The requirements as uv reads them: own wheels by their files, so that what they need is found
+/// too.
+fn requirements(wanted: &Wanted, wheels: &[OwnWheel], base: &str) -> String {
+    let mut text = String::new();
+    let is_own = |ask: &&Ask| {
+        wheels
+            .iter()
+            .any(|wheel| ask.name.as_deref().is_some_and(|name| normal(name) == wheel.name))
+    };
+    for ask in wanted.asks.iter().filter(|ask| !is_own(ask)) {
+        text.push_str(&format!("{}\n", ask.text(base)));
+    }
+    for wheel in wheels {
+        let mut extras: Vec<&str> = Vec::new();
+        let own = wanted.asks.iter().filter(|ask| ask.name.as_ref() == Some(&wheel.name));
+        extras.extend(own.flat_map(|ask| &ask.extras).map(String::as_str));
+        let extras = match extras.is_empty() {
+            true => String::new(),
+            false => format!("[{}]", extras.join(",")),
+        };
+        text.push_str(&format!("{}{extras} @ {}\n", wheel.name, file_url(base, &wheel.path)));
+    }
+    text
+}
+
+/// The words of the command; requirements come from its standard input.
+fn words(interpreter: &Interpreter, sources: bool) -> Vec<String> {
+    let platform = platform(interpreter);
+    let mut words = vec![
+        "pip",
+        "compile",
+        "-",
+        "--format",
+        "pylock.toml",
+        "--python-version",
+        &interpreter.version,
+        "--python-platform",
+        &platform,
+        "--quiet",
+        "--no-header",
+    ];
+    if !sources {
+        words.extend(["--only-binary", ":all:"]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// The newest that uv knows of those that the C library serves.
+fn platform(interpreter: &Interpreter) -> String {
+    // The versions that `uv pip compile --help` lists.
+    let known = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
+    let (major, minor) = interpreter.glibc;
+    let serves = |number: &&u32| major > 2 || **number <= minor;
+    let number = known.iter().find(serves).unwrap_or(&28);
+    format!("{}-manylinux_2_{number}", machine(interpreter.arch))
+}
