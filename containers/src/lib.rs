@@ -5,6 +5,7 @@
 //! | [`assemble`] | base, libraries and program laid over each other |
 //! | [`blocks`] | what earlier images lend to later ones |
 //! | [`check`] | whether an image could run |
+//! | [`conda`] | an environment of conda, packed by `conda-pack` |
 //! | [`convert`] | an image from elsewhere, as a SIF |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
@@ -33,6 +34,7 @@ pub mod assemble;
 mod blob;
 pub mod blocks;
 pub mod check;
+pub mod conda;
 pub mod convert;
 pub mod cuda;
 pub mod debian;

@@ -10,6 +10,7 @@
 mod base;
 mod blocks;
 mod check;
+mod conda;
 mod convert;
 mod elf;
 mod fetch;

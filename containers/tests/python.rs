@@ -162,6 +162,7 @@ impl Case {
                 inputs: OciDigest(sha256(b"")),
                 wheels: wheels.collect(),
             }),
+            conda: None,
         };
         // The digest that a lock made here would have.
         let inputs = gular_containers::lock::python_inputs(&read, dir.path()).unwrap();

@@ -6,6 +6,7 @@
 //! /app/lib/*.so*       libtorch and NVIDIA's libraries, flat: those that the program
 //!                      loads at its start, and those that libtorch opens later; links to
 //!                      those of `[python]` where that has the same torch
+//! /opt/env             an environment of conda (see [`conda`](crate::conda))
 //! /usr/local           Python packages (see [`python`](crate::python))
 //! /usr/share/licenses  what the wheels say about copying them
 //! ```
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use self::base::Base;
+use crate::conda;
 use crate::python::{self, Python};
 use crate::recipe::Recipe;
 use crate::rootfs::{RootPath, Rootfs};
@@ -41,6 +43,8 @@ pub struct Parts<'a> {
     pub wheels: Vec<(&'a Package, Listing)>,
     /// Python packages.
     pub python: Option<Python<'a>>,
+    /// An environment of conda.
+    pub conda: Option<Listing>,
     /// The program, built; `None` when the recipe has none or does not embed it.
     pub program: Option<&'a Path>,
     /// The folder that relative paths of the recipe start from.
@@ -62,8 +66,8 @@ pub struct Assembled {
     pub brought: Vec<PathBuf>,
 }
 
-/// The search path of programs in the image, `sh` and those of the base among them.
-const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The search path of the programs of a base, `sh` among them.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Assembles the files of an image from its parts.
 ///
@@ -75,10 +79,18 @@ pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
     if let Some(python) = &parts.python {
         python::install(&mut tree, python)?;
     }
+    if let Some(files) = &parts.conda {
+        conda::install(&mut tree, files, &mut env)?;
+    }
     let program = app::add(&mut tree, parts)?;
     let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
     licences::add(&mut tree, parts, &libraries.wheels)?;
-    let path = env.get("PATH").map_or_else(|| PATH.to_owned(), |path| format!("/{BIN}:{path}"));
+    let of_conda = parts.conda.as_ref().map(|_| format!("/{}/bin:", conda::PREFIX));
+    let path = format!(
+        "/{BIN}:{}{}",
+        of_conda.unwrap_or_default(),
+        env.get("PATH").map_or(PATH, String::as_str)
+    );
     env.insert("PATH".to_owned(), path);
     if libraries.need_path {
         let further = env.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());

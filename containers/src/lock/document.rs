@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::conda::CondaArchive;
 use crate::python::LockedPython;
 use crate::recipe::{OciBase, Platform, Recipe};
 use crate::{Error, OciDigest, Package, Result, Sha256, UnixTime, python};
@@ -29,6 +30,8 @@ pub struct ImageLock {
     pub wheels: Vec<Package>,
     /// Python packages.
     pub python: Option<LockedPython>,
+    /// The archive of an environment.
+    pub conda: Option<CondaArchive>,
 }
 
 /// A Debian archive.
@@ -76,7 +79,8 @@ impl ImageLock {
     pub fn check_files(&self, recipe: &Recipe, dir: &Path, path: &str) -> Result<()> {
         self.check(recipe, path)?;
         let inputs = python_inputs(recipe, dir)?;
-        if inputs == self.python.as_ref().map(|python| python.inputs) {
+        let archive = conda_archive(recipe, dir)?;
+        if inputs == self.python.as_ref().map(|python| python.inputs) && archive == self.conda {
             Ok(())
         } else {
             Err(Error::Stale { path: path.to_owned() })
@@ -97,6 +101,15 @@ impl ImageLock {
     pub fn all_wheels(&self) -> impl Iterator<Item = &Package> {
         self.wheels.iter().chain(self.python.iter().flat_map(|python| &python.wheels))
     }
+}
+
+/// The archive that `[conda]` of a recipe names; `dir` is the recipe's folder.
+///
+/// # Errors
+/// Those of [`CondaArchive::find`].
+pub(super) fn conda_archive(recipe: &Recipe, dir: &Path) -> Result<Option<CondaArchive>> {
+    let asked = recipe.conda.as_ref();
+    asked.map(|conda| CondaArchive::find(&conda.archive, dir)).transpose()
 }
 
 /// Digest of the files that `[python]` of a recipe names; `dir` is the recipe's folder.
@@ -142,6 +155,9 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
         if let Some(parts) = parts.as_object_mut() {
             parts.insert("python".to_owned(), of_python);
         }
+    }
+    if let (Some(conda), Some(parts)) = (&recipe.conda, parts.as_object_mut()) {
+        parts.insert("conda".to_owned(), json!(conda.archive.display().to_string()));
     }
     Sha256::of(parts.to_string().as_bytes()).into()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::document::{Debian, ImageLock, recipe_digest};
+use super::document::{Debian, ImageLock, conda_archive, recipe_digest};
 use super::oci;
 use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
 use crate::fetch::Transport;
@@ -47,6 +47,7 @@ pub fn resolve(
         debs: Vec::new(),
         wheels: Vec::new(),
         python: None,
+        conda: conda_archive(recipe, dir)?,
     };
     if let Some(asked) = &recipe.python {
         python::check_input(asked, dir)?;

@@ -18,6 +18,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::document::{Debian, ImageLock, Oci};
+use crate::conda::CondaArchive;
 use crate::package::file_name;
 use crate::python::LockedPython;
 use crate::recipe::Platform;
@@ -54,6 +55,8 @@ struct Text {
     wheel: Vec<Package>,
     #[serde(skip_serializing_if = "Option::is_none")]
     python: Option<LockedPython>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conda: Option<CondaArchive>,
 }
 
 impl ImageLock {
@@ -110,6 +113,7 @@ impl ImageLock {
             debs: read.deb,
             wheels: read.wheel,
             python: read.python,
+            conda: read.conda,
         };
         if let Err((place, reason)) = lock.sound() {
             return Err(wrong(text.find(&place).unwrap_or(0), reason));
@@ -132,6 +136,7 @@ impl ImageLock {
             deb: sorted.debs,
             wheel: sorted.wheels,
             python: sorted.python,
+            conda: sorted.conda,
         };
         // The lock is plain text, numbers and tables, all of which TOML has.
         format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
@@ -249,6 +254,7 @@ mod tests {
                     license: None,
                 }],
             }),
+            conda: Some(CondaArchive { path: "env.tar.gz".to_owned(), bytes: 7, sha256 }),
         }
     }
 

@@ -100,7 +100,8 @@ fn assembled(
     let archives = options.cache.archives(&options.vendor, options.offline);
     let (store, limits) = (options.cache.store(), &options.limits);
     let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
-    let unpacked = unpack(lock, &places, transport, watch)?;
+    let mut unpacked = unpack(lock, &places, transport, watch)?;
+    let conda = unpacked.take_conda();
     let sources = unpacked.sources()?;
     let (base, wheels, mut python) = unpacked.into_parts();
     if let (Some(python), Some(asked)) = (&mut python, &project.recipe.python)
@@ -113,6 +114,7 @@ fn assembled(
         base,
         wheels,
         python,
+        conda,
         program: program.map(|program| program.path.as_path()),
         dir: &project.dir,
     };

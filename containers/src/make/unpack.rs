@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::{ImageWatch, Note, Step};
 use crate::assemble::Base;
+use crate::conda::unpack_environment;
 use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
@@ -24,6 +25,7 @@ pub struct Unpacked<'a> {
     debs: Vec<(&'a Package, Listing)>,
     wheels: Vec<(&'a Package, Listing)>,
     python: Option<Python<'a>>,
+    conda: Option<Listing>,
     image: Option<Arc<BaseImage>>,
 }
 
@@ -153,8 +155,15 @@ impl Work<'_> {
             }
             python = Some(Python::new(minor, wheels));
         }
+        let conda = match &lock.conda {
+            Some(archive) => {
+                let key = Key(format!("{}-conda-1", archive.sha256));
+                Some(self.listing(&archive.package(), &key, unpack_environment)?)
+            }
+            None => None,
+        };
         let image = lock.oci.as_ref().map(|oci| self.base(lock, oci)).transpose()?;
-        Ok(Unpacked { debs, wheels, python, image })
+        Ok(Unpacked { debs, wheels, python, conda, image })
     }
 
     /// A package's files: from the store, or unpacked into it.
@@ -219,6 +228,11 @@ impl<'a> Unpacked<'a> {
             None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect()),
         };
         (base, self.wheels, self.python)
+    }
+
+    /// Takes the environment of conda.
+    pub(super) fn take_conda(&mut self) -> Option<Listing> {
+        self.conda.take()
     }
 
     /// The Python sources that byte code is made of.

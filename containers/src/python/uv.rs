@@ -31,20 +31,38 @@ pub(super) struct Question<'a> {
     pub(super) build: bool,
 }
 
-/// Texts of uv's errors, and what helps then. Source: uv 0.13's own messages.
-const SAYINGS: [(&str, &str); 3] = [
-    (
-        "unexpected argument '--format'",
-        "this `uv` is too old: install a newer one with `pip install --upgrade uv`",
-    ),
-    (
-        "building from source is disabled",
-        "a package has no wheel for this Python: set `build = true` in `[python]`, which builds it on this machine from its sources; or build its wheel yourself, and give the file in `wheels`",
-    ),
-    (
-        "no usable wheels",
-        "a package has no wheel for this Python: set `build = true` in `[python]`, which builds it on this machine from its sources; or build its wheel yourself, and give the file in `wheels`",
-    ),
+/// A text of uv's errors, and what helps then.
+struct Saying {
+    text: &'static str,
+    hint: &'static str,
+    /// Whether another Python may help too.
+    of_python: bool,
+}
+
+const SOURCES: &str = "a package has no wheel for this Python: set `build = true` in `[python]`, which builds it on this machine from its sources; or build its wheel yourself, and give the file in `wheels`";
+const NETWORK: &str =
+    "check the network and the address of the index; behind a firewall set HTTPS_PROXY";
+
+/// Source: the messages of uv 0.13 itself.
+const SAYINGS: [Saying; 6] = [
+    Saying {
+        text: "unexpected argument '--format'",
+        hint: "this `uv` is too old: install a newer one with `pip install --upgrade uv`",
+        of_python: false,
+    },
+    Saying { text: "error sending request", hint: NETWORK, of_python: false },
+    Saying {
+        text: "Git operation failed",
+        hint: "check the network and the repository's address; or build its wheel where the repository is, and give the file in `wheels`",
+        of_python: false,
+    },
+    Saying {
+        text: "we only found wheels",
+        hint: "use versions that have wheels for the image's Python",
+        of_python: true,
+    },
+    Saying { text: "building from source is disabled", hint: SOURCES, of_python: true },
+    Saying { text: "no usable wheels", hint: SOURCES, of_python: true },
 ];
 
 /// Asks `uv` for versions, and returns its answer: a `pylock.toml`.
@@ -91,7 +109,7 @@ pub(super) fn ask(
 /// What uv says without its own hints, which name options of its own.
 fn cause(said: &str) -> String {
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines = lines.take_while(|line| !line.starts_with("hint:"));
+    let lines = lines.filter(|line| !(line.starts_with("hint:") && line.contains("`--")));
     let lines = lines.map(|line| {
         line.trim_start_matches(['×', '╰', '─', '▶', '├', '│', ' '])
             .trim_start_matches("error: ")
@@ -120,16 +138,16 @@ fn hint(
             )));
         }
     }
-    let saying = SAYINGS.iter().find(|(text, _)| said.contains(text)).map(|(_, hint)| *hint);
+    let saying = SAYINGS.iter().find(|saying| said.contains(saying.text));
     // Another Python may have wheels of these versions.
-    if saying.is_none_or(|_| !said.contains("unexpected argument")) {
+    if saying.is_none_or(|saying| saying.of_python) {
         for (release, other) in bases::others(interpreter) {
             if run(uv, question, index, &other, false)?.is_ok() {
                 return Ok(Some(bases::choose(release)));
             }
         }
     }
-    Ok(saying.map(str::to_owned))
+    Ok(saying.map(|saying| saying.hint.to_owned()))
 }
 
 /// The build of torch that a requirement names.

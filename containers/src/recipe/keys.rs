@@ -3,12 +3,13 @@
 use toml::de::{DeTable, DeValue};
 
 /// Sections with their keys; a section without any takes all.
-const KNOWN: [(&str, &[&str]); 8] = [
+const KNOWN: [(&str, &[&str]); 9] = [
     ("image", &["name", "platform"]),
     ("base", &["scratch", "debian", "oci", "packages"]),
     ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
     ("cuda", &["torch", "libtorch"]),
     ("python", &["lock", "requirements", "extras", "groups", "wheels", "build", "bytecode"]),
+    ("conda", &["archive"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),
     ("labels", &[]),

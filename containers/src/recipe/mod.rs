@@ -26,8 +26,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use self::sections::{
-    App, BaseSection, Cuda, ImageSection, OciBase, Platform, PythonSection, Runtime, TargetSection,
-    Torch,
+    App, BaseSection, CondaSection, Cuda, ImageSection, OciBase, Platform, PythonSection, Runtime,
+    TargetSection, Torch,
 };
 use crate::{Error, Result};
 
@@ -52,6 +52,9 @@ pub struct Recipe {
     /// `[python]`: Python packages.
     #[serde(default)]
     pub python: Option<PythonSection>,
+    /// `[conda]`: an environment of conda.
+    #[serde(default)]
+    pub conda: Option<CondaSection>,
     /// `[target]`: the GPUs and container runtimes it must run on.
     #[serde(default)]
     pub target: TargetSection,
@@ -147,6 +150,16 @@ impl Recipe {
             if python.lock.is_none() && python.requirements.is_none() && python.wheels.is_empty() {
                 let reason = "expected `lock`, `requirements` or `wheels`";
                 return Err(("python", reason.to_owned()));
+            }
+        }
+        if self.conda.is_some() {
+            if self.python.is_some() {
+                let reason = "`[conda]` and `[python]` exclude each other, since each has a Python of its own: install the packages with `pip` in the environment, and pack it again";
+                return Err(("python", reason.to_owned()));
+            }
+            if *scratch {
+                let reason = "`[conda]` needs a base with a C library, which no environment has";
+                return Err(("conda", reason.to_owned()));
             }
         }
         for name in self.env.keys() {

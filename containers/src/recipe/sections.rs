@@ -191,6 +191,14 @@ pub struct PythonSection {
     pub bytecode: bool,
 }
 
+/// `[conda]`: an environment of conda, with its own Python.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CondaSection {
+    /// An archive that `conda-pack` made.
+    pub archive: PathBuf,
+}
+
 /// A version of `torch`, such as `2.11.0` or `2.11.0+cpu`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torch(pub String);

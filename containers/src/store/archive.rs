@@ -60,6 +60,22 @@ pub(crate) fn each_path(
     })
 }
 
+/// Calls `take` with the path of each member of a tar, and when it was changed: seconds since 1970.
+///
+/// # Errors
+/// Those of [`each_path`].
+pub(crate) fn each_time(
+    reader: &mut dyn Read,
+    name: &str,
+    limits: &Limits,
+    mut take: impl FnMut(&[u8], u64),
+) -> Result<()> {
+    each_member(reader, name, limits, |entry| {
+        take(&entry.path_bytes(), entry.header().mtime().unwrap_or(0));
+        Ok(())
+    })
+}
+
 fn each_member(
     reader: &mut dyn Read,
     name: &str,

@@ -154,6 +154,46 @@ impl Filling {
         Error::Limit { path: self.archive.clone(), what, found, limit }
     }
 
+    /// The nodes so far.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The bytes of a file that was added; `None` for another node, and for more than `most`.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn read(&self, entry: usize, most: u64) -> Result<Option<Vec<u8>>> {
+        match self.entries.get(entry).map(|entry| &entry.kind) {
+            Some(MemberKind::File(number, len, _)) if *len <= most => {
+                let place = self.dir.join(number.to_string());
+                fs::read(&place).map(Some).map_err(Error::io("read", &place))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a file that was added other bytes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::Io`].
+    pub(crate) fn replace(&mut self, entry: usize, bytes: &[u8], limits: &Limits) -> Result<()> {
+        let Some(MemberKind::File(number, len, digest)) =
+            self.entries.get_mut(entry).map(|entry| &mut entry.kind)
+        else {
+            return Ok(());
+        };
+        let place = self.dir.join(number.to_string());
+        fs::write(&place, bytes).map_err(Error::io("write", &place))?;
+        let before = std::mem::replace(len, bytes.len() as u64);
+        *digest = blake3::hash(bytes).to_hex().to_string();
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes.len() as u64);
+        match self.bytes > limits.bytes {
+            true => Err(self.over("bytes", self.bytes, limits.bytes)),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a node that is not a file.
     ///
     /// # Errors

@@ -13,6 +13,6 @@ mod archive;
 mod layer;
 mod listing;
 
-pub(crate) use self::archive::each_path;
 pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};
+pub(crate) use self::archive::{each_path, each_time};
 pub use self::listing::{Entry, Filling, LeftOut, Listing, MemberKind, Store};
