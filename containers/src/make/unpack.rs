@@ -12,7 +12,7 @@ use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
 use crate::oci::{BaseImage, OciLayout};
-use crate::python::{Interpreter, Python, Unit, local_path, unpack_whole};
+use crate::python::{BUILT, Interpreter, Python, Unit, local_path, unpack_whole};
 use crate::recipe::OciBase;
 use crate::registry::Kept;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
@@ -117,6 +117,13 @@ impl Key {
 /// A wheel that is beside the recipe and is the one that was locked.
 fn local(package: &Package, dir: &Path) -> Result<Option<PathBuf>> {
     let Some(path) = local_path(package, dir) else { return Ok(None) };
+    if !path.exists() && package.urls.iter().any(|url| url.starts_with(BUILT)) {
+        let reason =
+            format!("`{}` is missing, which was built when the lock was made", path.display());
+        let hint = "copy the folder `built-wheels` to the recipe, or make the lock again";
+        let hint = Some(hint.to_owned());
+        return Err(Error::Wheel { name: package.name.clone(), reason, hint });
+    }
     let found = Sha256::of_file(&path)?;
     if found != package.sha256 {
         let (path, expected) = (path.display().to_string(), package.sha256);

@@ -24,8 +24,8 @@ use crate::store::Limits;
 use crate::wheel::each_file;
 use crate::{Error, Package, Result, Sha256};
 
-/// The folder of built wheels beside the recipe.
-pub(crate) const BUILT: &str = "built-wheels";
+/// The folder of built wheels, as URLs of a lock have it: beside the recipe.
+pub(crate) const BUILT: &str = "./built-wheels";
 
 /// The time that builders write into archives, so that a build gives the same bytes again: the
 /// oldest that ZIP can hold, 1980-01-01.
@@ -49,7 +49,7 @@ impl Builder<'_> {
     /// # Errors
     /// [`Error::Wheel`] with what failed; [`Error::Fetch`], [`Error::Digest`], [`Error::Io`].
     pub(super) fn build(&self, pin: &Pinned, source: &Source) -> Result<Package> {
-        let built = self.dir.join(BUILT);
+        let built = self.dir.join(BUILT.trim_start_matches("./"));
         fs::create_dir_all(&built).map_err(Error::io("create", &built))?;
         let temp = tempfile::tempdir_in(&built).map_err(Error::io("create", &built))?;
         let (key, fetched) = match source {

@@ -41,6 +41,7 @@ mod uv_lock;
 mod wanted;
 
 pub(crate) use self::compiler::{Compiler, Unit};
+pub(crate) use self::from_source::BUILT;
 pub use self::input::count_named;
 pub(crate) use self::input::{check_input, digest};
 pub use self::install::Python;

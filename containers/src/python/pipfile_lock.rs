@@ -128,3 +128,46 @@ pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result
     }
     Ok(pins)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn lock() -> String {
+        format!(
+            "{{\n  \"_meta\": {{\"requires\": {{\"python_version\": \"3.11\"}}, \"sources\": [{{\"name\": \"pypi\", \"url\": \"https://pypi.org/simple\"}}, {{\"url\": \"https://i.example/simple/\"}}]}},\n  \"default\": {{\n    \"NumPy\": {{\"hashes\": [\"sha256:{A}\"], \"version\": \"==2.0\", \"markers\": \"python_version >= '3.9'\"}},\n    \"own\": {{\"git\": \"https://x.example/own\", \"ref\": \"0a1b2c3\"}}\n  }},\n  \"develop\": {{\"pytest\": {{\"hashes\": [\"sha256:{A}\"], \"version\": \"==8\"}}}}\n}}\n"
+        )
+    }
+
+    fn read(text: &str, groups: &[String]) -> Result<Pins> {
+        parse(text, "Pipfile.lock", &Selection { extras: &[], groups })
+    }
+
+    #[test]
+    fn packages_come_with_their_digests() {
+        let pins = read(&lock(), &[]).unwrap();
+        let shown: Vec<_> = pins.pinned.iter().map(Pinned::shown).collect();
+        assert_eq!(shown, ["numpy==2.0", "own"]);
+        assert_eq!(pins.pinned[0].wheels, Wheels::OfIndex(vec![A.parse().unwrap()]));
+        assert_eq!(pins.pinned[0].from.line, 4);
+        assert_eq!(pins.indexes.extra, ["https://i.example/simple"]);
+        assert_eq!(pins.python.unwrap().versions.to_string(), "==3.11.*");
+        assert_eq!(read(&lock(), &["develop".to_owned()]).unwrap().pinned.len(), 3);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_said_with_its_line() {
+        for (from, to, says) in [
+            ("==2.0", ">=2.0", "package `NumPy`: it has no version with a SHA-256"),
+            ("sha256:01", "sha256:", "is not a SHA-256"),
+            ("https://x", "https://u:secret@x", "user name or password"),
+            ("\"default\"", "\"x\"", "missing field `default`"),
+        ] {
+            let error = read(&lock().replacen(from, to, 1), &[]).unwrap_err().to_string();
+            assert!(error.starts_with("`Pipfile.lock` line ") && error.contains(says), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -268,3 +268,109 @@ fn edges(name: &str, value: &Value, from: &Place) -> Result<Vec<Edge>> {
     }
     Ok(edges)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn package(name: &str, more: &str) -> String {
+        format!(
+            "[[package]]\nname = \"{name}\"\nversion = \"1.0\"\ndescription = \"x\"\npython-versions = \">=3.8\"\nfiles = [\n    {{file = \"{name}-1.0-py3-none-any.whl\", hash = \"sha256:{A}\"}},\n]\n{more}\n"
+        )
+    }
+
+    fn metadata(version: &str) -> String {
+        format!(
+            "[metadata]\nlock-version = \"{version}\"\npython-versions = \"^3.9\"\ncontent-hash = \"0\"\n"
+        )
+    }
+
+    /// A lock of Poetry 2.
+    fn new() -> String {
+        [
+            package("a", "optional = false\ngroups = [\"main\", \"dev\"]\nmarkers = {main = \"python_version < \\\"3.12\\\"\"}\n[package.source]\ntype = \"legacy\"\nurl = \"https://i.example/simple/\"\nreference = \"i\"\n"),
+            package("b", "optional = false\ngroups = [\"main\"]\nmarkers = \"sys_platform == \\\"win32\\\"\"\n"),
+            package("c", "optional = true\ngroups = [\"main\"]\nmarkers = \"extra == \\\"log\\\"\"\n"),
+            package("d", "optional = false\ngroups = [\"dev\"]\n"),
+            "[extras]\nlog = [\"c\"]\n\n".to_owned(),
+            metadata("2.1"),
+        ]
+        .concat()
+    }
+
+    /// A lock of Poetry 1, which says nothing of groups.
+    fn old() -> String {
+        [
+            package("a", "[package.dependencies]\nb = {version = \"^1.0\", extras = [\"x\"]}\nw = {version = \"*\", markers = \"sys_platform == \\\"win32\\\"\"}\n"),
+            package("b", "[package.dependencies]\nc = {version = \">=1\", optional = true, markers = \"extra == \\\"x\\\"\"}\n[package.extras]\nx = [\"c (>=1)\"]\n"),
+            package("c", "[package.source]\ntype = \"git\"\nurl = \"https://x.example/c\"\nreference = \"main\"\nresolved_reference = \"0a1b2c3\"\n"),
+            package("d", ""),
+            package("w", ""),
+            metadata("2.0"),
+        ]
+        .concat()
+    }
+
+    const PROJECT: &str = "[tool.poetry]\nname = \"p\"\n[tool.poetry.dependencies]\npython = \"^3.9\"\na = \"^1\"\n[tool.poetry.group.dev.dependencies]\nd = \"*\"\n";
+
+    fn read(text: &str, project: Option<&str>, extras: &[&str], groups: &[&str]) -> Result<Pins> {
+        let owned =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (extras, groups) = (owned(extras), owned(groups));
+        let environment = Environment { machine: "x86_64", extras: &[], python: "3.11.2" };
+        let selection = Selection { extras: &extras, groups: &groups };
+        parse(text, "poetry.lock", project, &selection, &environment)
+    }
+
+    fn names(pins: &Pins) -> Vec<&str> {
+        pins.pinned.iter().map(|pin| pin.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_groups_and_extras_need_is_taken() {
+        let pins = read(&new(), None, &[], &[]).unwrap();
+        assert_eq!(names(&pins), ["a"]);
+        assert_eq!(pins.pinned[0].wheels, Wheels::OfIndex(vec![A.parse().unwrap()]));
+        assert_eq!(pins.indexes.extra, ["https://i.example/simple"]);
+        assert_eq!(pins.python.unwrap().versions.to_string(), ">=3.9, <4");
+        assert_eq!(names(&read(&new(), None, &["log"], &["dev"]).unwrap()), ["a", "c", "d"]);
+    }
+
+    #[test]
+    fn old_locks_are_followed_from_the_project() {
+        let pins = read(&old(), Some(PROJECT), &[], &[]).unwrap();
+        assert_eq!(names(&pins), ["a", "b", "c"]);
+        assert!(
+            matches!(&pins.pinned[2].source, Some(Source::Git { commit, .. }) if commit == "0a1b2c3")
+        );
+        assert_eq!(
+            names(&read(&old(), Some(PROJECT), &[], &["dev"]).unwrap()),
+            ["a", "b", "c", "d"]
+        );
+        let error = read(&old(), None, &[], &[]).unwrap_err();
+        assert!(error.to_string().contains("`pyproject.toml`, which is not beside it"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_said_and_never_panics() {
+        for (from, to, says) in [
+            ("version = \"1.0\"", "version = \"x\"", "`x` is not a version"),
+            ("legacy", "other", "its source is of the kind `other`"),
+            ("https://i.example", "https://u:secret@i.example", "user name or password"),
+            ("sha256:01", "sha256:", "is not a SHA-256"),
+        ] {
+            let changed = new().replacen(from, to, 1);
+            assert_ne!(changed, new(), "{from}");
+            let error = read(&changed, None, &[], &[]).unwrap_err().to_string();
+            assert!(error.starts_with("`poetry.lock` line ") && error.contains(says), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        for (text, project) in [(new(), None), (old(), Some(PROJECT))] {
+            for end in (0..text.len()).step_by(13) {
+                let _ = read(&text[..end], project, &[], &[]);
+            }
+        }
+    }
+}

@@ -373,3 +373,97 @@ fn up_to(version: &str, position: impl Fn(usize, usize) -> usize) -> Option<Stri
     upper.push(numbers.get(position)?.checked_add(1)?.to_string());
     Some(format!(">={version},<{}", upper.join(".")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(text: &str, extras: &[&str], groups: &[&str]) -> Result<Vec<String>> {
+        let owned =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (extras, groups) = (owned(extras), owned(groups));
+        let selection = Selection { extras: &extras, groups: &groups };
+        let project = parse(text, "in/pyproject.toml", &selection)?;
+        Ok(project.wanted.asks.iter().map(|ask| ask.text("/")).collect())
+    }
+
+    const PROJECT: &str = "[project]\nname = \"Eo_Train\"\nrequires-python = \">=3.9\"\ndependencies = [\n  \"numpy>=1.24\",\n  \"tomli; python_version < '3.11'\",\n]\n[project.optional-dependencies]\nall = [\"eo-train[log,geo]\"]\nlog = [\"wandb\"]\ngeo = [\"rasterio\", \"wandb\"]\n[dependency-groups]\ndev = [\"pytest\", {include-group = \"lint\"}]\nlint = [\"ruff\"]\n";
+
+    #[test]
+    fn a_project_says_what_it_needs() {
+        let always = ["numpy>=1.24", "tomli ; python_version < '3.11'"];
+        assert_eq!(asks(PROJECT, &[], &[]).unwrap(), always);
+        let all = asks(PROJECT, &["all"], &["dev"]).unwrap();
+        assert_eq!(all[2..], ["wandb", "rasterio", "pytest", "ruff"].map(str::to_owned));
+        let selection = Selection { extras: &[], groups: &[] };
+        let project = parse(PROJECT, "p", &selection).unwrap();
+        assert_eq!(project.name.as_deref(), Some("eo-train"));
+        assert_eq!(project.wanted.python.unwrap().from.line, 3);
+        let dynamic = "[project]\nname = \"a\"\ndynamic = [\"dependencies\"]\n";
+        let files = format!(
+            "{dynamic}[tool.setuptools.dynamic]\ndependencies = {{ file = [\"r.txt\"] }}\n"
+        );
+        assert_eq!(parse(&files, "in/p.toml", &selection).unwrap().files, ["in/r.txt"]);
+        for (text, extras, says) in [
+            (dynamic, &[][..], "line 3: its project computes what it needs"),
+            (PROJECT, &["none"], "the extra `none`, which is not there"),
+            ("[build-system]\nrequires = []\n", &[], "says nothing of the packages"),
+            (
+                "[project]\nname = 1\ndependencies = [\"a b\"]\n",
+                &[],
+                "line 3: `a b` is not a requirement",
+            ),
+            ("[project", &[], "line 1"),
+        ] {
+            let error = asks(text, extras, &[]).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        let circle = "[project]\nname = \"a\"\n[project.optional-dependencies]\nx = [\"a[x]\"]\n";
+        assert!(asks(circle, &["x"], &[]).unwrap_err().to_string().contains("include each other"));
+        let circle = "[dependency-groups]\na = [{include-group = \"a\"}]\n";
+        assert!(asks(circle, &[], &["a"]).is_err());
+    }
+
+    #[test]
+    fn poetrys_own_tables_are_read() {
+        let text = "[tool.poetry]\nname = \"p\"\n[tool.poetry.dependencies]\npython = \"^3.9\"\nnumpy = \"^1.24\"\ntomli = {version = \"^2.0\", python = \"<3.11\"}\nown = {git = \"https://x.example/own\", rev = \"v1\"}\nlocal = {path = \"libs/local\"}\ntorch = [{version = \"2.1\", markers = \"sys_platform == 'linux'\"}, {version = \"2.0\", markers = \"sys_platform != 'linux'\"}]\nwandb = {version = \"*\", optional = true, extras = [\"media\"]}\n[tool.poetry.extras]\nlog = [\"wandb\"]\n[tool.poetry.group.dev.dependencies]\npytest = \"~7.1\"\n";
+        let expected = [
+            "local @ file:///in/libs/local",
+            "numpy>=1.24, <2",
+            "own @ git+https://x.example/own@v1",
+            "tomli>=2.0, <3 ; python_version < '3.11'",
+            "torch==2.1 ; (sys_platform == 'linux')",
+            "torch==2.0 ; (sys_platform != 'linux')",
+        ];
+        assert_eq!(asks(text, &[], &[]).unwrap(), expected);
+        let more = asks(text, &["log"], &["dev"]).unwrap();
+        assert_eq!(more[6..], ["wandb[media]", "pytest>=7.1, <7.2"].map(str::to_owned));
+    }
+
+    /// Source: the page on version constraints of Poetry's documentation.
+    #[test]
+    fn poetrys_versions_are_those_of_pep_440() {
+        for (text, expected) in [
+            ("^1.2.3", ">=1.2.3,<2"),
+            ("^0.2.3", ">=0.2.3,<0.3"),
+            ("^0.0.3", ">=0.0.3,<0.0.4"),
+            ("^0.0", ">=0.0,<0.1"),
+            ("^0", ">=0,<1"),
+            ("~1.2.3", ">=1.2.3,<1.3"),
+            ("~1.2", ">=1.2,<1.3"),
+            ("~1", ">=1,<2"),
+            ("*", ""),
+            ("1.2.*", "==1.2.*"),
+            ("1.2", "==1.2"),
+            (">= 1.2, <2", ">=1.2,<2"),
+            (">=1.2 <2", ">=1.2,<2"),
+            ("~=1.2", "~=1.2"),
+            ("=1.2", "==1.2"),
+        ] {
+            assert_eq!(versions(text).as_deref(), Some(expected), "{text}");
+        }
+        for bad in ["^1 || ^2", "^x", "^"] {
+            assert_eq!(versions(bad), None, "{bad}");
+        }
+    }
+}

@@ -210,6 +210,10 @@ fn of_index(
             Some((name, version)) => {
                 format!("write `{}=={}`", name.trim(), version.split('=').next().unwrap_or(version))
             }
+            // pip took these before version 24.1.
+            None if what.ends_with(".*") => {
+                format!("write `{}`", what.trim_end_matches(".*"))
+            }
             None => "expected a package such as `numpy==1.26.4` or `numpy>=1.24,<2`".to_owned(),
         };
         return Err(from.wrong(format!("`{what}` is not a requirement"), Some(hint)));

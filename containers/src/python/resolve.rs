@@ -393,7 +393,10 @@ impl Finder<'_> {
             (Some((release, _)), ..) => {
                 format!("{}; or use a version that has a suitable wheel", bases::choose(release))
             }
-            (None, true, _) => BUILD.to_owned(),
+            (None, true, true) => BUILD.to_owned(),
+            (None, true, false) => {
+                format!("make this file again for Python {}, or {BUILD}", self.interpreter.short())
+            }
             (None, false, true) => "pin the versions again".to_owned(),
             (None, false, false) => "use a version that has a suitable wheel".to_owned(),
         };

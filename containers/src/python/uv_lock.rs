@@ -232,3 +232,100 @@ fn repository(text: &str) -> Option<Source> {
         inside: inside.map(str::to_owned),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    /// A lock as uv 0.13 writes it, with two versions of one package.
+    fn lock() -> String {
+        let wheel = |name: &str| {
+            format!(
+                "wheels = [{{ url = \"https://f.example/{name}-py3-none-any.whl\", hash = \"sha256:{A}\", size = 7, upload-time = \"2026-09-17T14:11:03.168Z\" }}]\n"
+            )
+        };
+        let package = |name: &str, version: &str, source: &str, more: &str| {
+            format!(
+                "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = {{ {source} }}\n{more}\n"
+            )
+        };
+        let registry = "registry = \"https://pypi.org/simple\"";
+        [
+            "version = 1\nrevision = 3\nrequires-python = \">=3.10\"\nresolution-markers = [\"python_full_version >= '3.12'\"]\n\n".to_owned(),
+            package("proj", "0.1.0", "editable = \".\"", "dependencies = [\n    { name = \"a\", version = \"1.0\", source = { registry = \"x\" }, marker = \"python_full_version < '3.12'\" },\n    { name = \"a\", version = \"2.0\", source = { registry = \"x\" }, marker = \"python_full_version >= '3.12'\" },\n    { name = \"b\", extra = [\"fast\"] },\n]\n[package.optional-dependencies]\ngeo = [{ name = \"c\" }]\n[package.dev-dependencies]\nlog = [{ name = \"d\", marker = \"extra == 'group-4-proj-log'\" }]\n[package.metadata]\nrequires-dist = [{ name = \"a\" }]\n"),
+            package("a", "1.0", registry, &wheel("a-1.0")),
+            package("a", "2.0", registry, &wheel("a-2.0")),
+            package("b", "1.0", "git = \"https://x.example/b?rev=main&subdirectory=p#0a1b2c3\"", "[package.optional-dependencies]\nfast = [{ name = \"e\" }]\n"),
+            package("c", "1.0", registry, &format!("sdist = {{ url = \"https://f.example/c-1.0.tar.gz\", hash = \"sha256:{A}\" }}\n")),
+            package("d", "1.0", "path = \"dist/d-1.0-py3-none-any.whl\"", &format!("wheels = [{{ filename = \"d-1.0-py3-none-any.whl\", hash = \"sha256:{A}\" }}]\n")),
+            package("e", "1.0", "directory = \"../e\"", ""),
+        ]
+        .concat()
+    }
+
+    fn read(text: &str, extras: &[&str], groups: &[&str]) -> Result<Pins> {
+        let owned =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let (extras, groups) = (owned(extras), owned(groups));
+        let environment = Environment { machine: "x86_64", extras: &[], python: "3.11.2" };
+        let selection = Selection { extras: &extras, groups: &groups };
+        parse(text, "in/uv.lock", &selection, &environment)
+    }
+
+    #[test]
+    fn what_the_project_needs_is_followed() {
+        let shown = |pins: &Pins| pins.pinned.iter().map(Pinned::shown).collect::<Vec<_>>();
+        let pins = read(&lock(), &[], &[]).unwrap();
+        assert_eq!(shown(&pins), ["a==1.0", "b==1.0", "e==1.0"]);
+        assert_eq!(pins.python.as_ref().unwrap().from.line, 3);
+        let Wheels::Listed(wheels) = &pins.pinned[0].wheels else { panic!("{pins:?}") };
+        assert_eq!((wheels[0].bytes, wheels[0].sha256), (Some(7), Some(A.parse().unwrap())));
+        let git = Source::Git {
+            url: "https://x.example/b".to_owned(),
+            commit: "0a1b2c3".to_owned(),
+            inside: Some("p".to_owned()),
+        };
+        assert_eq!(pins.pinned[1].source, Some(git));
+        assert_eq!(pins.pinned[2].source, Some(Source::Folder("e".to_owned())));
+        let pins = read(&lock(), &["Geo"], &["log"]).unwrap();
+        assert_eq!(shown(&pins), ["a==1.0", "b==1.0", "c==1.0", "d==1.0", "e==1.0"]);
+        let Wheels::Listed(wheels) = &pins.pinned[3].wheels else { panic!("{pins:?}") };
+        assert_eq!(wheels[0].url, "./in/dist/d-1.0-py3-none-any.whl");
+        assert!(matches!(pins.pinned[2].source, Some(Source::Archive(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_said_with_its_line() {
+        for (from, to, says) in [
+            ("version = 1\n", "version = 2\n", "its version is 2, and this build reads version 1"),
+            ("editable = \".\"", "editable = \"p\"", "none of them is in its folder"),
+            (
+                "name = \"e\" }]",
+                "name = \"f\" }]",
+                "it needs `f`, which the lock file does not have",
+            ),
+            ("python_full_version < '3.12'\" }", "nonsense\" }", "`nonsense` is not a marker"),
+            (
+                "https://f.example/a-1.0",
+                "https://u:secret@f.example/a-1.0",
+                "user name or password",
+            ),
+            ("#0a1b2c3", "", "is not a commit of a repository"),
+            ("[[package]]", "[[package]", ""),
+        ] {
+            let changed = lock().replacen(from, to, 1);
+            assert_ne!(changed, lock(), "{from}");
+            let error = read(&changed, &[], &[]).unwrap_err().to_string();
+            assert!(error.starts_with("`in/uv.lock` line ") && error.contains(says), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let error = read(&lock(), &["none"], &[]).unwrap_err();
+        assert!(error.to_string().contains("the extra `none`, which is not there"), "{error}");
+        assert_eq!(error.hint(), Some("expected one of `geo`"));
+        for end in (0..lock().len()).step_by(13) {
+            let _ = read(&lock()[..end], &[], &[]);
+        }
+    }
+}
