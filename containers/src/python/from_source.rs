@@ -311,3 +311,27 @@ fn newest_glibc(wheel: &Path) -> Result<Option<(String, (u32, u32))>> {
     )?;
     Ok(newest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_glibc_is_that_of_all_libraries() {
+        let temp = tempfile::tempdir().unwrap();
+        let wheel = temp.path().join("a-1-cp311-cp311-linux_x86_64.whl");
+        let mut zip = zip::ZipWriter::new(fs::File::create(&wheel).unwrap());
+        let options = zip::write::SimpleFileOptions::default();
+        for (name, bytes) in
+            [("a/__init__.py", Vec::new()), ("a/x.so", fs::read("/bin/sh").unwrap())]
+        {
+            zip.start_file(name, options).unwrap();
+            zip.write_all(&bytes).unwrap();
+        }
+        zip.finish().unwrap();
+        // Each program of glibc's needs at least the version of its machine's first release.
+        let (library, version) = newest_glibc(&wheel).unwrap().unwrap();
+        assert_eq!(library, "a/x.so");
+        assert!(version >= (2, 2) && version < (3, 0), "{version:?}");
+    }
+}

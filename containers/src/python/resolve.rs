@@ -935,4 +935,104 @@ mod tests {
         case.write("uv.lock", "");
         assert_eq!(case.refused().1, "write `lock = \"uv.lock\"`");
     }
+
+    /// A program that stands for uv, and builds a wheel of this name. It notes the source.
+    fn builder(case: &mut Case, python: bool, wheel: &str) {
+        let find = if python { "echo /usr/bin/python3" } else { "exit 1" };
+        // An archive without files: ZIP's last record alone.
+        let empty = format!("PK\\005\\006{}", "\\000".repeat(18));
+        case.uv(&format!("END\ncase $1 in\npython) {find};;\nbuild) mkdir -p $5; for last; do :; done\nls $last > {0}/source\ntest {wheel} != fail || {{ echo broken >&2; exit 1; }}\nprintf '{empty}' > $5/{wheel};;\nesac\ncat <<'END'", case.dir.path().display()));
+        case.python.build = true;
+    }
+
+    #[test]
+    fn a_package_of_sources_is_built_if_the_recipe_says_so() {
+        let sdist = |digest: Sha256| {
+            format!(
+                "lock-version = \"1.0\"\n[[packages]]\nname = \"old\"\nversion = \"1\"\nsdist = {{ path = \"old-1.tar.gz\", hashes = {{ sha256 = \"{digest}\" }} }}\n"
+            )
+        };
+        let mut case = Case::new(&sdist(Sha256::of(b"sources")));
+        case.write("old-1.tar.gz", "sources");
+        builder(&mut case, true, "old-1-py3-none-any.whl");
+        let found = case.resolve().unwrap();
+        let key = Sha256::of(b"sources").to_string();
+        let url = format!("./built-wheels/{}/old-1-py3-none-any.whl", &key[..16]);
+        assert_eq!(found.wheels[0].urls, [url.clone()]);
+        assert_eq!(found.wheels[0].sha256, Sha256::of_file(&case.dir.path().join(url)).unwrap());
+        // What was built is kept.
+        case.sources.uv = None;
+        assert_eq!(case.resolve().unwrap(), found);
+        fs::remove_dir_all(case.dir.path().join("built-wheels")).unwrap();
+        assert!(case.refused().1.contains("pip install uv"));
+        for (python, wheel, says, helps) in [
+            (true, "fail", "it cannot be built: broken", "build its wheel yourself"),
+            (true, "other-1-py3-none-any.whl", "has another name", ""),
+            (
+                false,
+                "old-1-cp312-cp312-linux_x86_64.whl",
+                "it has compiled code, and `old-1-cp312-cp312-linux_x86_64.whl` is not for Python 3.11",
+                "uv python install 3.11",
+            ),
+            (
+                true,
+                "old-1-cp311-cp311-linux_aarch64.whl",
+                "is not for Python 3.11 on x86_64",
+                "on a machine like the image",
+            ),
+        ] {
+            builder(&mut case, python, wheel);
+            let (error, hint) = case.refused();
+            assert!(error.contains(says), "{error}");
+            assert!(hint.contains(helps), "{hint}");
+        }
+        case.write("requirements.txt", &sdist(Sha256::of(b"other")));
+        assert!(matches!(case.resolve().unwrap_err(), Error::Digest { .. }));
+    }
+
+    #[test]
+    fn a_commit_is_checked_out_and_built() {
+        let mut case = Case::new("");
+        case.write("repository/inside/here.txt", "x");
+        let git = |words: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            git.arg("-C").arg(case.dir.path().join("repository")).args(words);
+            git.output().ok().filter(|out| out.status.success())
+        };
+        let commit = || {
+            git(&["init", "--quiet"])?;
+            git(&["add", "."])?;
+            git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "a"])?;
+            String::from_utf8(git(&["rev-parse", "HEAD"])?.stdout).ok()
+        };
+        let Some(commit) = commit() else {
+            eprintln!("skipped: git is missing");
+            return;
+        };
+        let lock = |commit: &str, inside: &str| {
+            format!(
+                "lock-version = \"1.0\"\n[[packages]]\nname = \"own\"\nvcs = {{ type = \"git\", url = \"file://{}/repository\", commit-id = \"{commit}\", subdirectory = \"{inside}\" }}\n",
+                case.dir.path().display()
+            )
+        };
+        let texts = [
+            lock(commit.trim(), "inside"),
+            lock(commit.trim(), "../.."),
+            lock(&"0".repeat(40), "inside"),
+            lock("main --x", "inside"),
+        ];
+        let [good, outside, unknown, option] = texts;
+        case.write("requirements.txt", &good);
+        builder(&mut case, true, "own-3-py3-none-any.whl");
+        assert_eq!(case.files(), ["own-3-py3-none-any.whl"]);
+        assert_eq!(fs::read_to_string(case.dir.path().join("source")).unwrap(), "here.txt\n");
+        for (text, says) in [
+            (outside, "is outside its repository"),
+            (unknown, "its commit cannot be fetched"),
+            (option, "is not a commit of a public repository"),
+        ] {
+            case.write("requirements.txt", &text);
+            assert!(case.refused().0.contains(says), "{}", case.refused().0);
+        }
+    }
 }
