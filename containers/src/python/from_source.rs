@@ -88,7 +88,7 @@ impl Builder<'_> {
         let hint = "build its wheel yourself, where all that it needs is installed, and give the file in `wheels` of `[python]`";
         run(pin, command, "it cannot be built", hint)?;
         let Some(wheel) = wheels(&out)?.pop() else {
-            return Err(failed(pin, "`uv build` made no wheel".to_owned(), hint));
+            return Err(failed(pin, "`uv build` made no wheel", hint));
         };
         self.must_suit(pin, &wheel, python.is_some())?;
         // A folder's earlier wheel is replaced.
@@ -96,9 +96,8 @@ impl Builder<'_> {
             fs::remove_dir_all(&kept).map_err(Error::io("remove", &kept))?;
         }
         fs::rename(&out, &kept).map_err(Error::io("rename", &out))?;
-        self.suiting(pin, &kept)?.ok_or_else(|| {
-            failed(pin, "the wheel that was built has another name".to_owned(), hint)
-        })
+        self.suiting(pin, &kept)?
+            .ok_or_else(|| failed(pin, "the wheel that was built has another name", hint))
     }
 
     /// The wheel in a folder that suits the image.
@@ -138,7 +137,7 @@ impl Builder<'_> {
             let install = format!(
                 "install that Python with `uv python install {python}`, and run the same command again"
             );
-            return Err(failed(pin, reason, if own_python { hint } else { &install }));
+            return Err(failed(pin, &reason, if own_python { hint } else { &install }));
         }
         let Some((library, (major, minor))) = newest_glibc(wheel)? else { return Ok(()) };
         if (major, minor) <= self.interpreter.glibc {
@@ -148,7 +147,7 @@ impl Builder<'_> {
             "its `{library}` was compiled here with glibc {major}.{minor}, which is newer than that of the image ({})",
             self.interpreter.shown()
         );
-        Err(failed(pin, reason, hint))
+        Err(failed(pin, &reason, hint))
     }
 
     /// A Python of this machine with the image's number.
@@ -168,7 +167,7 @@ impl Builder<'_> {
     fn uv(&self, pin: &Pinned) -> Result<Command> {
         let hint = "install uv with `pip install uv`, and run the same command again";
         let uv = self.uv.ok_or_else(|| {
-            failed(pin, "it must be built from its sources, and `uv` is missing".to_owned(), hint)
+            failed(pin, "it must be built from its sources, and `uv` is missing", hint)
         })?;
         Ok(Command::new(uv))
     }
@@ -223,7 +222,7 @@ impl Builder<'_> {
         let hexadecimal = commit.len() >= 7 && commit.bytes().all(|b| b.is_ascii_hexdigit());
         if !known || !hexadecimal || names_a_user(url) {
             let reason = format!("`{url}` at `{commit}` is not a commit of a public repository");
-            return Err(failed(pin, reason, "expected `https://…` and a commit's whole digest"));
+            return Err(failed(pin, &reason, "expected `https://…` and a commit's whole digest"));
         }
         let hint = "check the address and the network; or build its wheel where the repository is, and give the file in `wheels` of `[python]`";
         let git = |words: &[&str]| {
@@ -241,13 +240,13 @@ impl Builder<'_> {
         let path = below(Path::new(""), inside);
         if Path::new(&path).is_absolute() || path.starts_with("..") {
             let reason = format!("`{inside}` is outside its repository");
-            return Err(failed(pin, reason, "expected a folder of the repository"));
+            return Err(failed(pin, &reason, "expected a folder of the repository"));
         }
         Ok(to.join(path))
     }
 }
 
-fn failed(pin: &Pinned, reason: String, hint: &str) -> Error {
+fn failed(pin: &Pinned, reason: &str, hint: &str) -> Error {
     let reason = format!("{} asks for it, and {reason}", pin.from);
     Error::Wheel { name: pin.shown(), reason, hint: Some(hint.to_owned()) }
 }
@@ -258,12 +257,12 @@ fn run(pin: &Pinned, mut command: Command, what: &str, hint: &str) -> Result<()>
     command.stdin(std::process::Stdio::null());
     let answer = command
         .output()
-        .map_err(|e| failed(pin, format!("{what}: `{program}` cannot be started: {e}"), hint))?;
+        .map_err(|e| failed(pin, &format!("{what}: `{program}` cannot be started: {e}"), hint))?;
     if answer.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&answer.stderr);
-    Err(failed(pin, format!("{what}: {}", said.trim()), hint))
+    Err(failed(pin, &format!("{what}: {}", said.trim()), hint))
 }
 
 /// The wheels in a folder, by name; none if there is no folder.
@@ -332,6 +331,6 @@ mod tests {
         // Each program of glibc's needs at least the version of its machine's first release.
         let (library, version) = newest_glibc(&wheel).unwrap().unwrap();
         assert_eq!(library, "a/x.so");
-        assert!(version >= (2, 2) && version < (3, 0), "{version:?}");
+        assert!(((2, 2)..(3, 0)).contains(&version), "{version:?}");
     }
 }

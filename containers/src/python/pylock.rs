@@ -47,7 +47,8 @@ struct File {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Repository {
-    r#type: String,
+    #[serde(rename = "type")]
+    kind: String,
     url: Option<String>,
     path: Option<String>,
     commit_id: String,
@@ -102,12 +103,12 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
                 false => source = Some(Source::Archive(file)),
             }
         }
-        if let Some(Repository { r#type, url, path, commit_id, subdirectory }) = entry.vcs {
+        if let Some(Repository { kind, url, path, commit_id, subdirectory }) = entry.vcs {
             let url = url.or_else(|| path.map(|path| below(folder, &path)));
-            let Some(url) = url.filter(|_| r#type == "git") else {
-                return Err(wrong(
-                    format!("it is in a repository of `{type}`, and only `git` is known here", type = r#type),
-                ));
+            let Some(url) = url.filter(|_| kind == "git") else {
+                return Err(wrong(format!(
+                    "it is in a repository of `{kind}`, and only `git` is known here"
+                )));
             };
             if names_a_user(&url) {
                 return Err(wrong(USER.to_owned()));

@@ -958,7 +958,7 @@ mod tests {
         let found = case.resolve().unwrap();
         let key = Sha256::of(b"sources").to_string();
         let url = format!("./built-wheels/{}/old-1-py3-none-any.whl", &key[..16]);
-        assert_eq!(found.wheels[0].urls, [url.clone()]);
+        assert_eq!(found.wheels[0].urls, [url.as_str()]);
         assert_eq!(found.wheels[0].sha256, Sha256::of_file(&case.dir.path().join(url)).unwrap());
         // What was built is kept.
         case.sources.uv = None;
