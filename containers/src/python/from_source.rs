@@ -285,8 +285,8 @@ fn wheel_name(path: &Path) -> Option<WheelName> {
 /// The newest version of glibc that a wheel's libraries need, and the library.
 fn newest_glibc(wheel: &Path) -> Result<Option<(String, (u32, u32))>> {
     let mut newest: Option<(String, (u32, u32))> = None;
-    let temp =
-        tempfile::NamedTempFile::new().map_err(Error::io("create", &std::env::temp_dir()))?;
+    let temp = tempfile::NamedTempFile::new()
+        .map_err(Error::io("create", Path::new("a temporary file")))?;
     each_file(
         wheel,
         &Limits::default(),

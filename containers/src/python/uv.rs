@@ -172,8 +172,8 @@ fn run(
     let base = base.display().to_string();
     let constraints: String =
         wanted.constraints.iter().map(|ask| format!("{}\n", ask.text(&base))).collect();
-    let mut file =
-        tempfile::NamedTempFile::new().map_err(Error::io("create", &std::env::temp_dir()))?;
+    let mut file = tempfile::NamedTempFile::new()
+        .map_err(Error::io("create", Path::new("a temporary file")))?;
     file.write_all(constraints.as_bytes()).map_err(Error::io("write", file.path()))?;
     let mut command = Command::new(uv);
     command.args(words(interpreter, sources)).arg("--constraints").arg(file.path());
