@@ -744,7 +744,7 @@ mod tests {
             (
                 "numpy",
                 "error: No solution found when resolving dependencies\n  cause: Because a\n\nhint: b",
-                "uv finds no versions that fit together: Because a",
+                "uv cannot choose versions: Because a",
                 "",
             ),
             (

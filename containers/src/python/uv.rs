@@ -102,7 +102,7 @@ pub(super) fn ask(
         false => said,
     };
     let hint = hint(uv, question, &sources.index, interpreter, &said)?;
-    let reason = format!("uv finds no versions that fit together: {}", cause(&said));
+    let reason = format!("uv cannot choose versions: {}", cause(&said));
     Err(failed(reason, hint))
 }
 
