@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::Result;
-use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
+use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What, find_program};
 use crate::sif::Arch;
 
 /// The description of an image.
@@ -74,7 +74,8 @@ const LINKS: [(&str, &str); 6] = [
 pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
     for (path, mode) in MOUNTS {
         let path = RootPath::new(path)?;
-        if tree.follow(&path).is_none() {
+        // A link that leads nowhere may be meant for what the runtime mounts.
+        if tree.get(&path).is_none() {
             tree.add(Layer::App, &path, mode, What::Dir)?;
         }
     }
@@ -85,14 +86,20 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
         }
     }
     for (path, target) in LINKS {
-        let link = What::Symlink(target.to_owned());
-        tree.add(Layer::App, &RootPath::new(path)?, 0o777, link)?;
+        let (path, link) = (RootPath::new(path)?, What::Symlink(target.to_owned()));
+        // Only old runtimes use these links: an image's own file of the name stays.
+        if tree.get(&path).is_none_or(|node| matches!(node.what, What::Symlink(_))) {
+            tree.add(Layer::App, &path, 0o777, link)?;
+        }
     }
     tree.add_dir(Layer::App, &RootPath::new(&format!("{DIR}/libs"))?)?;
 
     let shell = tree.follow(&RootPath::new("bin/sh")?).is_some();
     let labels = serde_json::to_string_pretty(of.labels).unwrap_or_default() + "\n";
-    let env = environment(of.env);
+    let mut env = environment(of.env);
+    if has_python(tree, of.env) && !of.env.contains_key("PYTHONPATH") {
+        env.push_str(FOREIGN_MODULES);
+    }
     let run = run(of.command, of.arguments);
     let mut add = |name: &str, mode, text: &str| {
         tree.add_text(Layer::App, &RootPath::new(&format!("{DIR}/{name}"))?, mode, text)
@@ -129,6 +136,19 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
     });
     Ok(metadata.to_string())
 }
+
+/// Python searches `PYTHONPATH` before its own packages. Apptainer takes the variables of the host
+/// away before it reads this, and gives them back after it; it keeps them in one of its own.
+const FOREIGN_MODULES: &str = "\
+case \"${PYTHONPATH:+
+PYTHONPATH=}
+${__exported_env__-}\" in
+*\"
+PYTHONPATH=\"*)
+    echo 'warning: PYTHONPATH of the host may hide Python packages of this image; unset it, or set APPTAINERENV_PYTHONPATH if you mean it' >&2
+    ;;
+esac
+";
 
 const BASE_ENV: &str = "#!/bin/sh
 # Libraries of the host that `--nv` brings.
@@ -187,6 +207,11 @@ fn environment(env: &BTreeMap<String, String>) -> String {
     text
 }
 
+/// Whether an image with these variables starts Python by its usual name.
+pub(crate) fn has_python(tree: &Rootfs, env: &BTreeMap<String, String>) -> bool {
+    find_program(tree, env, "python3").is_some()
+}
+
 /// The script that `apptainer run` starts.
 fn run(command: &[String], arguments: &[String]) -> String {
     let exec = match command {
@@ -207,13 +232,14 @@ fn words(command: &[String]) -> String {
     command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a text, so that a shell takes it as one word without a special meaning.
+/// Quotes a text, so that a shell takes it as one word without a special meaning. A single quote is
+/// between double ones: the shell inside Apptainer keeps the backslash of `'\''`.
 pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
     } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+        format!("'{}'", text.replace('\'', r#"'"'"'"#))
     }
 }
 
@@ -300,6 +326,75 @@ mod tests {
         assert_eq!(attributes["labels"]["a"], "b");
         assert_eq!(attributes["deffile"], "[image]\n");
         assert_eq!(metadata["type"], "container");
+    }
+
+    #[test]
+    fn what_an_image_has_in_the_places_of_links_and_folders_stays() {
+        let mut tree = Rootfs::default();
+        let path = |text: &str| RootPath::new(text).unwrap();
+        let nowhere = What::Symlink("/data/opt".to_owned());
+        tree.add(Layer::Base, &path("opt"), 0o777, nowhere.clone()).unwrap();
+        tree.add_text(Layer::Base, &path("singularity"), 0o644, "mine").unwrap();
+        let none = BTreeMap::new();
+        let of = Description {
+            arch: Arch::Amd64,
+            command: &[],
+            arguments: &[],
+            env: &none,
+            labels: &none,
+            recipe: "",
+        };
+        describe(&mut tree, &of).unwrap();
+        assert_eq!(tree.get(&path("opt")).unwrap().what, nowhere);
+        assert_eq!(text(&tree, "singularity"), "mine");
+        assert!(tree.follow(&path("environment")).is_some());
+    }
+
+    #[test]
+    fn both_shells_read_quotes_alike() {
+        // The parser of Apptainer's shell, mvdan.cc/sh, keeps the backslash of `'\\''` in some places.
+        for value in ["it's", "'", "''", "a 'b' $c `d` \\ \"e\" !", "", "x\ny"] {
+            let word = quoted(value);
+            assert!(!word.contains("\\'"), "{word}");
+            for shell in ["sh", "bash"] {
+                let script = format!("A={word}; printf %s \"$A\"");
+                let output = Command::new(shell).args(["-c", &script]).output().unwrap();
+                assert_eq!(String::from_utf8(output.stdout).unwrap(), value, "{shell}: {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_path_for_modules_of_the_host_is_told() {
+        let (mut tree, _) = described(true);
+        let path = |text: &str| RootPath::new(text).unwrap();
+        let warns = |tree: &Rootfs, value: &str| {
+            let script = text(tree, "environment");
+            let output = Command::new("sh").env("PYTHONPATH", value).args(["-c", &script]).output();
+            let said = String::from_utf8(output.unwrap().stderr).unwrap();
+            assert!(said.is_empty() || said.contains("PYTHONPATH"), "{said}");
+            !said.is_empty()
+        };
+        assert!(!warns(&tree, "/home/me/lib"), "there is no Python");
+        tree.add_text(Layer::Base, &path("usr/bin/python3"), 0o755, "").unwrap();
+        let describe_with = |tree: &mut Rootfs, env: &[(&str, &str)]| {
+            let env = env.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+            let none = BTreeMap::new();
+            let of = Description {
+                arch: Arch::Amd64,
+                command: &[],
+                arguments: &[],
+                env: &env,
+                labels: &none,
+                recipe: "",
+            };
+            describe(tree, &of).unwrap();
+        };
+        describe_with(&mut tree, &[]);
+        assert!(warns(&tree, "/home/me/lib"));
+        assert!(!warns(&tree, ""));
+        describe_with(&mut tree, &[("PYTHONPATH", "/app/lib")]);
+        assert!(!warns(&tree, "/home/me/lib"), "the image sets its own");
     }
 
     #[test]

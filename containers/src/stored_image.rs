@@ -285,7 +285,7 @@ fn assignment(line: &str) -> Option<(String, String)> {
 fn unquoted(word: &str) -> String {
     let between = |quote| word.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
     match (between('\''), between('"')) {
-        (Some(inner), _) => inner.replace(r"'\''", "'"),
+        (Some(inner), _) => inner.replace(r#"'"'"'"#, "'").replace(r"'\''", "'"),
         (None, Some(inner)) => inner.to_owned(),
         (None, None) => word.to_owned(),
     }
@@ -339,6 +339,7 @@ mod tests {
             (r#"export A="${A:-"b"}""#, Some(("A", "b"))),
             (r#"A='a $B "q"'"#, Some(("A", r#"a $B "q""#))),
             (r"A='it'\''s'", Some(("A", "it's"))),
+            (r#"A='it'"'"'s'"#, Some(("A", "it's"))),
             ("if [ -z \"${A+set}\" ]; then", None),
             ("export A", None),
         ] {

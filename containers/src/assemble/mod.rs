@@ -24,6 +24,7 @@ use crate::conda;
 use crate::python::{self, Python};
 use crate::recipe::Recipe;
 use crate::rootfs::{RootPath, Rootfs};
+use crate::singularity::has_python;
 use crate::store::Listing;
 use crate::{Package, Result};
 
@@ -104,6 +105,10 @@ pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
         // NVIDIA's container toolkit looks for this variable; Apptainer has `--nv` instead.
         env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned());
         env.insert("NVIDIA_DRIVER_CAPABILITIES".to_owned(), "compute,utility".to_owned());
+    }
+    if has_python(&tree, &env) {
+        // Slurm's jobs see the home folder, whose `~/.local` would come before the image's packages.
+        env.entry("PYTHONNOUSERSITE".to_owned()).or_insert_with(|| "1".to_owned());
     }
     env.extend(parts.recipe.env.clone());
     Ok(Assembled { tree, program, env, wheels: libraries.wheels, brought: libraries.brought })

@@ -3,8 +3,10 @@
 
 mod identity;
 mod path;
+mod programs;
 mod tree;
 
 pub(crate) use self::identity::identify;
 pub use self::path::RootPath;
+pub(crate) use self::programs::{find_program, program_folders};
 pub use self::tree::{FileBytes, Layer, Node, Rootfs, What};
