@@ -1,6 +1,7 @@
 //! Converts other tools' images to SIFs, including Docker's archives and hostile ones.
 
 use std::fs;
+use std::io::Cursor;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +10,7 @@ use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
 use gular_containers::make::{BuildCache, ImageCompression};
 use gular_containers::oci::OciLayout;
 use gular_containers::registry::{nvidia_of_image, nvidia_of_sif};
-use gular_containers::sif::Arch;
+use gular_containers::sif::{Arch, ObjectKind, Sif};
 use gular_containers::store::Limits;
 use gular_containers::{Error, StoredImage, UnixTime};
 use serde_json::{Value, json};
@@ -221,7 +222,7 @@ fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
         place.refuses(&saved, says);
     };
     refuses(&|saved| saved.manifest = json!({}), "`manifest.json`: ");
-    refuses(&|saved| saved.manifest = json!([]), "it has no image for linux/amd64");
+    refuses(&|saved| saved.manifest = json!([]), "has no image for linux/amd64");
     refuses(&|saved| saved.manifest[0]["Config"] = json!("none.json"), "`none.json` is missing");
     refuses(&|saved| saved.manifest[0]["Config"] = json!("../x"), "leads outside");
     let hex = "ab".repeat(32);
@@ -278,4 +279,99 @@ fn layers_that_are_hostile_are_refused_by_name_and_leave_nothing() {
     let image = StoredImage::open(&converted.output.unwrap().path, &store, &Limits::default());
     let paths: Vec<_> = image.unwrap().tree.iter().map(|(path, _)| path.to_string()).collect();
     assert!(paths.contains(&"/tmp/landed".to_owned()), "{paths:?}");
+}
+
+/// A tar with changed headers.
+fn with_headers(members: &[Member<'_>], change: impl Fn(&mut tar::Header)) -> Vec<u8> {
+    let mut tar = tar(members);
+    let mut at = 0;
+    while let Some(header) = tar.get(at..at + 512).filter(|block| block.iter().any(|b| *b != 0)) {
+        let mut header = tar::Header::from_byte_slice(header).clone();
+        change(&mut header);
+        header.set_cksum();
+        let size = header.entry_size().unwrap();
+        tar[at..at + 512].copy_from_slice(header.as_bytes());
+        at += 512 + usize::try_from(size).unwrap().next_multiple_of(512);
+    }
+    tar
+}
+
+/// The root file system of a SIF.
+fn root(sif: &Path) -> Vec<u8> {
+    let sif = Sif::open(sif).unwrap();
+    let is_root = |kind| matches!(kind, ObjectKind::RootPartition(_));
+    let root = sif.descriptors.iter().find(|object| is_root(object.kind)).unwrap();
+    sif.bytes(root).unwrap()
+}
+
+#[test]
+fn files_keep_the_times_of_their_layers() {
+    let place = Place::new();
+    let at = |members: &[Member<'_>], time| with_headers(members, |header| header.set_mtime(time));
+    let one = at(
+        &[
+            (Directory, "lib", "", b""),
+            (Regular, "lib/m.py", "", b"x = 1"),
+            (EntryType::Link, "lib/n.py", "lib/m.py", b""),
+            (Symlink, "lib/l", "m.py", b""),
+            (Regular, "lib/far", "", b""),
+        ],
+        1_700_000_001,
+    );
+    let two = at(&[(Directory, "lib", "", b"")], 1_700_000_007);
+    let three = at(&[(Regular, "lib/far", "", b"")], 0o77_777_777_777);
+    let saved = Saved::new(&[one, two, three]);
+    let converted = place.convert(&saved).unwrap();
+    let left: Vec<_> = converted.left_out.iter().map(|left| left.path.as_str()).collect();
+    assert_eq!(left, ["/lib/far"], "{:?}", converted.left_out);
+    assert!(converted.left_out[0].what.contains("8589934591"), "{:?}", converted.left_out);
+    let output = converted.output.unwrap();
+    assert!(place.convert(&saved).unwrap().output.unwrap().was_there);
+    let squashfs = Cursor::new(root(&output.path));
+    let squashfs = backhand::FilesystemReader::from_reader(squashfs).unwrap();
+    for (path, expected) in [
+        ("/lib/m.py", 1_700_000_001),
+        ("/lib/n.py", 1_700_000_001),
+        ("/lib/l", 1_700_000_001),
+        ("/lib", 1_700_000_007),
+        ("/lib/far", u32::MAX),
+        ("/.singularity.d/test", 1_783_764_997),
+    ] {
+        let node = squashfs.files().find(|node| node.fullpath == Path::new(path)).unwrap();
+        assert_eq!(node.header.mtime, expected, "{path}");
+    }
+}
+
+#[test]
+fn names_that_are_not_utf_8_and_what_stands_at_our_places_are_kept() {
+    let place = Place::new();
+    let members: &[Member<'_>] = &[
+        (Regular, "na?me", "", b"1"),
+        (Symlink, "link", "na?me", b""),
+        (EntryType::Link, "na?me2", "na?me", b""),
+        (Symlink, "opt", "/nowhere", b""),
+        (Regular, "singularity", "", b"mine"),
+    ];
+    let layer = with_headers(members, |header| {
+        for byte in header.as_mut_bytes().iter_mut().filter(|byte| **byte == b'?') {
+            *byte = 0xff;
+        }
+    });
+    let output = place.convert(&Saved::new(&[layer])).unwrap().output.unwrap();
+    let mut found = Vec::new();
+    let bytes = root(&output.path);
+    let mut walk = gular_squashfs::read::Walk::new(&bytes[..]).unwrap();
+    while let Some(entry) = walk.next().unwrap() {
+        found.push(entry.path.to_vec());
+        if entry.path == b"link" {
+            assert_eq!(walk.target().unwrap().unwrap(), b"na\xffme");
+        }
+    }
+    for name in [&b"na\xffme"[..], b"na\xffme2", b"opt", b"singularity"] {
+        assert!(found.iter().any(|path| path == name), "{name:?}");
+    }
+    // They are the same once they are read back.
+    let store = BuildCache::new(&place.at("cache")).store();
+    let image = StoredImage::open(&output.path, &store, &Limits::default()).unwrap();
+    assert!(image.tree.iter().any(|(path, _)| path.as_str().starts_with("na\u{f7ff}me")));
 }

@@ -141,8 +141,6 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
     let cases: &[(&str, Vec<u8>)] = &[
         ("/dev/sda is a device", squashed(&[(b"dev/sda", device)], None)),
         ("/pipe is a device, pipe or socket", squashed(&[(b"pipe", TreeNode::Fifo)], None)),
-        ("is not UTF-8", squashed(&[(b"a\xff", TreeNode::Dir)], None)),
-        ("is not UTF-8", squashed(&[(b"a", TreeNode::Symlink(b"\xff".to_vec()))], None)),
         ("bytes, more than the limit of 10000", squashed(&[], Some(10_001))),
         ("files and folders, more than the limit of 5", squashed(&many, None)),
         ("not a SquashFS image", vec![7; 5000]),

@@ -1,9 +1,11 @@
 //! One layer: a tar of the files that one part of the tree contributes.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +13,7 @@ use sha2::Digest as _;
 use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
-use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What, bytes_of};
 use crate::{Error, Result, Sha256, UnixTime};
 
 /// How layers are compressed.
@@ -149,32 +151,32 @@ fn entry<W: Write>(
     if watch.cancel.load(Ordering::Relaxed) {
         return Err(Error::Cancelled);
     }
-    let mut name = path.as_str().to_owned();
+    let mut name = path.bytes().into_owned();
     let (kind, size, target) = match &node.what {
         What::Dir => {
-            name.push('/');
+            name.push(b'/');
             (EntryType::Directory, 0, None)
         }
         What::File(source) => (EntryType::Regular, source.len(), None),
-        What::Symlink(target) => (EntryType::Symlink, 0, Some(target.as_str())),
-        What::Hardlink(first) => (EntryType::Link, 0, Some(first.as_str())),
+        What::Symlink(target) => (EntryType::Symlink, 0, Some(bytes_of(target))),
+        What::Hardlink(first) => (EntryType::Link, 0, Some(first.bytes())),
     };
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(node.mode.into());
     header.set_uid(0);
     header.set_gid(0);
-    header.set_mtime(time.clamped_to_u64());
+    header.set_mtime(node.time.unwrap_or(time).clamped_to_u64());
     header.set_size(size);
     // Values that do not fit into the header's fields are written before it, as POSIX says.
     let mut pax: Vec<(&str, &[u8])> = Vec::new();
-    if header.set_path(&name).is_err() {
-        pax.push(("path", name.as_bytes()));
+    if header.set_path(OsStr::from_bytes(&name)).is_err() {
+        pax.push(("path", &name));
     }
-    if let Some(target) = target
-        && (target.len() >= 100 || header.set_link_name_literal(target).is_err())
+    if let Some(target) = &target
+        && (target.len() >= 100 || header.set_link_name_literal(&**target).is_err())
     {
-        pax.push(("linkpath", target.as_bytes()));
+        pax.push(("linkpath", target));
     }
     let long = size >= 1 << 33;
     let size_text = size.to_string();

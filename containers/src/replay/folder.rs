@@ -1,11 +1,13 @@
 //! Writes an image's tree into a folder.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use crate::python::site_of;
-use crate::rootfs::{FileBytes, Node, RootPath, Rootfs, What};
+use crate::rootfs::{FileBytes, Node, RootPath, Rootfs, What, bytes_of};
 use crate::{Error, Result};
 
 /// Fills the empty folder `dir`. Libraries and data are hard links where that is
@@ -15,7 +17,7 @@ use crate::{Error, Result};
 pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
     let mut names = Vec::new();
     for (path, node) in tree.iter().skip(1) {
-        let place = dir.join(path.as_str());
+        let place = dir.join(on_disk(&path.bytes()));
         if site_of(path).is_some() {
             if !matches!(node.what, What::File(_)) || !path.name().contains(".so") {
                 continue;
@@ -27,17 +29,24 @@ pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
             // Always open: other nodes come into it, and it is removed afterwards.
             What::Dir => fs::create_dir(&place).map_err(Error::io("create", &place))?,
             What::Symlink(target) => {
-                symlink(target, &place).map_err(Error::io("create", &place))?;
+                symlink(on_disk(&bytes_of(target)), &place).map_err(Error::io("create", &place))?;
             }
             What::Hardlink(first) => names.push((place, first)),
             What::File(source) => file(path, node, source, &place)?,
         }
     }
     // A first name that was left out leaves out the others.
-    for (place, first) in names.into_iter().filter(|(_, first)| dir.join(first.as_str()).exists()) {
-        fs::hard_link(dir.join(first.as_str()), &place).map_err(Error::io("create", &place))?;
+    for (place, first) in names {
+        let first = dir.join(on_disk(&first.bytes()));
+        if first.exists() {
+            fs::hard_link(first, &place).map_err(Error::io("create", &place))?;
+        }
     }
     Ok(())
+}
+
+fn on_disk(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
 }
 
 fn file(path: &RootPath, node: &Node, source: &FileBytes, place: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use super::{FileBytes, Node, RootPath, What};
 use crate::Result;
 use crate::hash_file::blake3_of;
 
-/// Takes paths, modes, links and contents of `nodes` into `hasher`. A file whose
+/// Takes paths, modes, times, links and contents of `nodes` into `hasher`. A file whose
 /// digest is known is not read.
 pub(crate) fn identify<'a>(
     hasher: &mut blake3::Hasher,
@@ -13,6 +13,9 @@ pub(crate) fn identify<'a>(
 ) -> Result<()> {
     for (path, node) in nodes {
         hasher.update(format!("{path:?} {:o} {} ", node.mode, node.layer.name()).as_bytes());
+        if let Some(time) = node.time {
+            hasher.update(format!("t{} ", time.0).as_bytes());
+        }
         match &node.what {
             What::Dir => hasher.update(b"d"),
             What::Symlink(target) => hasher.update(format!("l{target:?}").as_bytes()),

@@ -8,5 +8,6 @@ mod tree;
 
 pub(crate) use self::identity::identify;
 pub use self::path::RootPath;
+pub(crate) use self::path::{bytes_of, text_of};
 pub(crate) use self::programs::{find_program, program_folders};
 pub use self::tree::{FileBytes, Layer, Node, Rootfs, What};

@@ -1,5 +1,6 @@
 //! Paths inside an image.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Bound;
 
@@ -30,7 +31,7 @@ impl RootPath {
             if segment == ".." {
                 return bad("it leads outside of the image by `..`");
             }
-            if segment.len() > MAX_SEGMENT {
+            if bytes_of(segment).len() > MAX_SEGMENT {
                 return bad("a name in it is longer than 255 bytes");
             }
             if !path.is_empty() {
@@ -61,7 +62,13 @@ impl RootPath {
         Self::new(&segments.join("/")).ok()
     }
 
-    /// The path without a leading `/`.
+    /// The bytes of the path in the image.
+    pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
+        bytes_of(&self.0)
+    }
+
+    /// The path without a leading `/`. Bytes that are not UTF-8 are in it as [`text_of`] writes
+    /// them.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -96,8 +103,69 @@ impl RootPath {
     }
 }
 
+/// Private characters, of which each stands for one of the bytes 128 to 255.
+const ESCAPES: std::ops::RangeInclusive<char> = '\u{f780}'..='\u{f7ff}';
+/// The character of byte 0, if that were escaped.
+const ESCAPE: u32 = 0xf700;
+
+/// The text for a name of any bytes, as images of other systems have them. What is not UTF-8 becomes
+/// private characters, and so do these themselves, so that each text stands for one name.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    let escaped = |byte: &u8| char::from_u32(ESCAPE + u32::from(*byte)).unwrap_or_default();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match ESCAPES.contains(&c) {
+                true => text.extend(c.encode_utf8(&mut [0; 4]).as_bytes().iter().map(escaped)),
+                false => text.push(c),
+            }
+        }
+        text.extend(chunk.invalid().iter().map(escaped));
+    }
+    text
+}
+
+/// The bytes that a text of [`text_of`] stands for.
+pub(crate) fn bytes_of(text: &str) -> Cow<'_, [u8]> {
+    if !text.contains(|c| ESCAPES.contains(&c)) {
+        return Cow::Borrowed(text.as_bytes());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    for c in text.chars() {
+        match u8::try_from(u32::from(c).wrapping_sub(ESCAPE)) {
+            Ok(byte) if ESCAPES.contains(&c) => bytes.push(byte),
+            _ => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Cow::Owned(bytes)
+}
+
 impl fmt::Display for RootPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "/{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_any_bytes_are_texts_and_become_the_same_bytes_again() {
+        for name in [
+            &b"plain"[..],
+            "gr\u{fc}n".as_bytes(),
+            b"gr\xfcn",
+            b"\xff\xfe/\x80",
+            "\u{f780}".as_bytes(),
+            "\u{f780}\u{10ffff}".as_bytes(),
+            b"\xef\x9e",
+        ] {
+            let text = text_of(name);
+            assert_eq!(&*bytes_of(&text), name, "{text:?}");
+        }
+        assert_ne!(text_of(b"\x80"), text_of("\u{f780}".as_bytes()));
+        let long = [b'\xff'; MAX_SEGMENT];
+        assert_eq!(&*RootPath::new(&text_of(&long)).unwrap().bytes(), long);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RootPath;
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 /// Links followed on the way to one file, as Linux does.
 const MAX_LINKS: usize = 40;
@@ -127,6 +127,8 @@ pub struct Node {
     pub what: What,
     /// The layer that the node belongs to.
     pub layer: Layer,
+    /// The time of its last change, for what another image brought; all else has the image's.
+    pub time: Option<UnixTime>,
 }
 
 impl Node {
@@ -149,7 +151,7 @@ pub struct Rootfs {
 
 impl Default for Rootfs {
     fn default() -> Self {
-        let root = Node { mode: 0o755, what: What::Dir, layer: Layer::Base };
+        let root = Node { mode: 0o755, what: What::Dir, layer: Layer::Base, time: None };
         Self { nodes: BTreeMap::from([(RootPath::ROOT, root)]), names: BTreeMap::new() }
     }
 }
@@ -225,7 +227,7 @@ impl Rootfs {
         if let What::Hardlink(first) = &what {
             self.names.entry(first.clone()).or_default().insert(path.clone());
         }
-        self.nodes.insert(path, Node { mode, what, layer });
+        self.nodes.insert(path, Node { mode, what, layer, time: None });
         Ok(())
     }
 
@@ -256,10 +258,23 @@ impl Rootfs {
             }
         }
         if let Some(other) = self.nodes.get_mut(&next) {
-            other.what = node.what;
+            (other.what, other.time) = (node.what, node.time);
         }
         if !names.is_empty() {
             self.names.insert(next, names);
+        }
+    }
+
+    /// Gives the node at a path its own time; links above it are followed. Nothing happens where
+    /// none is.
+    pub(crate) fn set_time(&mut self, path: &RootPath, time: UnixTime) {
+        let real = match path.parent().map(|parent| self.real(&parent)) {
+            Some(Ok(parent)) => parent.join(path.name()),
+            Some(Err(_)) => return,
+            None => RootPath::ROOT,
+        };
+        if let Some(node) = self.nodes.get_mut(&real) {
+            node.time = Some(time);
         }
     }
 
@@ -344,7 +359,7 @@ impl Rootfs {
                 if let Some(parent) = path.parent() {
                     self.make_dirs(layer, &parent)?;
                 }
-                let node = Node { mode: 0o755, what: What::Dir, layer };
+                let node = Node { mode: 0o755, what: What::Dir, layer, time: None };
                 self.nodes.insert(path.clone(), node);
                 Ok(())
             }

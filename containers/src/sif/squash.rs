@@ -15,7 +15,7 @@ use gular_squashfs::write::{
 use super::image::{Contents, Squash};
 use super::write::Writer;
 use crate::blocks::{EarlierBlocks, Found, Placed, RUN_BLOCKS, key};
-use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What};
+use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What, bytes_of};
 use crate::{Error, Result};
 
 /// The block size of `mksquashfs`: with larger blocks the image is smaller, but reading one page
@@ -72,8 +72,12 @@ pub(super) fn squash(
         let reason = "the image has no root folder".to_owned();
         Error::Conflict { path: "/".to_owned(), reason }
     })?;
-    let mtime = contents.time.clamped_to_u32();
-    let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime };
+    let meta = |node: &Node| Meta {
+        mode: node.mode,
+        uid: 0,
+        gid: 0,
+        mtime: node.time.unwrap_or(contents.time).clamped_to_u32(),
+    };
     let root_wrong = wrong(&RootPath::ROOT, watch);
     let writer = squashfs::Writer::new(sink, options).map_err(&root_wrong)?;
     let keeps = contents.blocks.is_some();
@@ -86,11 +90,11 @@ pub(super) fn squash(
         for (path, node) in of_layer {
             let inner = match &node.what {
                 What::Dir => squashfs::TreeNode::Dir,
-                What::Symlink(target) => squashfs::TreeNode::Symlink(target.clone().into_bytes()),
-                What::Hardlink(first) => squashfs::TreeNode::Hardlink(first.as_str().into()),
+                What::Symlink(target) => squashfs::TreeNode::Symlink(bytes_of(target).into_owned()),
+                What::Hardlink(first) => squashfs::TreeNode::Hardlink(first.bytes().into_owned()),
                 What::File(source) => squashfs::TreeNode::File(files.add(path, source)?),
             };
-            nodes.add(path.as_str(), meta(node), inner).map_err(wrong(path, watch))?;
+            nodes.add(path.bytes(), meta(node), inner).map_err(wrong(path, watch))?;
         }
     }
     files.writer.settle().map_err(&root_wrong)?;

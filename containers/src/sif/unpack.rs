@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use gular_squashfs::read::{self as squashfs, EntryKind, ReadBytes, Walk};
 
 use super::{Descriptor, Sif};
-use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::rootfs::{Layer, RootPath, Rootfs, text_of};
 use crate::store::{self, Filling, Limits, Listing, Store};
 use crate::{Error, Result};
 
@@ -21,7 +21,7 @@ impl Sif {
     ///
     /// # Errors
     /// [`Error::Sif`] without a SquashFS in gzip, xz, zstd or stored, for a damaged one, or one
-    /// with a device, pipe or name that is not UTF-8; [`Error::Limit`]; [`Error::Io`]. After an
+    /// with a device or pipe; [`Error::Limit`]; [`Error::Io`]. After an
     /// error, nothing is left in the store.
     pub fn unpack(&self, store: &Store, limits: &Limits) -> Result<Listing> {
         let part = self.part(self.root()?);
@@ -109,17 +109,12 @@ impl Sif {
         loop {
             let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? else { return Ok(()) };
             let (kind, mode, inode) = (entry.kind, entry.mode, entry.inode);
-            let text = std::str::from_utf8(entry.path).map_err(|_| {
-                let name = String::from_utf8_lossy(entry.path).into_owned();
-                self.bad(format!("the name `{name}` in it is not UTF-8"))
-            })?;
-            let path = RootPath::new(text)?;
+            let path = RootPath::new(&text_of(entry.path))?;
             match kind {
                 EntryKind::Folder => filling.add(&path, mode, store::MemberKind::Dir, limits)?,
                 EntryKind::Symlink => {
                     let target = walk.target().map_err(|e| self.damaged(&path.to_string(), e))?;
-                    let target = String::from_utf8(target.unwrap_or_default())
-                        .map_err(|_| self.bad(format!("the target of link {path} is not UTF-8")))?;
+                    let target = text_of(&target.unwrap_or_default());
                     filling.add(&path, 0o777, store::MemberKind::Symlink(target), limits)?;
                 }
                 EntryKind::File { .. } if names.contains_key(&inode) => {

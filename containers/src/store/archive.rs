@@ -8,8 +8,9 @@ use std::path::Path;
 use tar::EntryType;
 
 use super::listing::{Filling, MemberKind};
-use crate::rootfs::RootPath;
-use crate::{Error, Result};
+use super::sparse::Sparse;
+use crate::rootfs::{RootPath, text_of};
+use crate::{Error, Result, UnixTime};
 
 /// The limits of an unpacked archive.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ impl Default for Limits {
 ///
 /// # Errors
 /// [`Error::Archive`] for a damaged one, or a device outside a layer, a path that leads
-/// outside, a name that is not UTF-8; [`Error::Limit`], [`Error::Io`].
+/// outside; [`Error::Limit`], [`Error::Io`].
 pub fn unpack_tar(
     filling: &mut Filling,
     reader: &mut dyn Read,
@@ -149,14 +150,8 @@ fn member<R: Read>(
         return Ok(());
     }
     let mode = (header.mode().map_err(|e| damaged(e.to_string()))? & 0o7777) as u16;
-    let text = |bytes: &[u8]| {
-        let text = std::str::from_utf8(bytes);
-        text.map(str::to_owned).map_err(|_| {
-            damaged(format!("the name `{}` in it is not UTF-8", String::from_utf8_lossy(bytes)))
-        })
-    };
-    let path = RootPath::new(&text(&entry.path_bytes())?)?;
-    let link = entry.link_name_bytes().map(|bytes| text(&bytes)).transpose()?;
+    let mut path = RootPath::new(&text_of(&entry.path_bytes()))?;
+    let link = entry.link_name_bytes().map(|bytes| text_of(&bytes));
     if whiteouts && let Some(hidden) = path.name().strip_prefix(".wh.") {
         let parent = path.parent().unwrap_or(RootPath::ROOT);
         return match hidden {
@@ -173,19 +168,29 @@ fn member<R: Read>(
         let (path, found) = (name.to_owned(), entry.size());
         return Err(Error::Limit { path, what: "bytes", found, limit: limits.bytes });
     }
+    let header_time = entry.header().mtime();
     let attributes = attributes(entry).map_err(|e| damaged(format!("{path}: {e}")))?;
-    if attributes.sparse {
-        return Err(damaged(format!(
-            "the sparse file {path} is stored in a form that this build cannot read"
-        )));
+    if let Some(name) = &attributes.sparse.name {
+        path = RootPath::new(&text_of(name))?;
+    }
+    if let Some(found) = attributes.sparse.size.filter(|size| *size > limits.bytes) {
+        let path = name.to_owned();
+        return Err(Error::Limit { path, what: "bytes", found, limit: limits.bytes });
     }
     for attribute in attributes.extended {
         filling.add(&path, mode, MemberKind::Attribute(attribute), limits)?;
     }
     let target = || link.clone().ok_or_else(|| damaged(format!("the link {path} has no target")));
-    match kind {
+    let added = match kind {
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            filling.add_file(&path, mode, entry, limits).map_err(|e| match e {
+            let added = if attributes.sparse.is_sparse() {
+                let expanded = attributes.sparse.expand(entry);
+                let mut expanded = expanded.map_err(|e| damaged(format!("{path}: {e}")))?;
+                filling.add_file(&path, mode, &mut expanded, limits)
+            } else {
+                filling.add_file(&path, mode, entry, limits)
+            };
+            added.map_err(|e| match e {
                 Error::Read { path, source } => damaged(format!("{path}: {source}")),
                 other => other,
             })
@@ -200,7 +205,13 @@ fn member<R: Read>(
             filling.add(&path, mode, MemberKind::Special(special(entry.header())), limits)
         }
         other => Err(damaged(format!("{path} is a device or a pipe (type {other:?})"))),
+    };
+    // The files of packages have the time of the image, those of other images their own.
+    if whiteouts {
+        let of_header = header_time.ok().and_then(|time| i64::try_from(time).ok());
+        attributes.time.or(of_header).into_iter().for_each(|time| filling.set_time(UnixTime(time)));
     }
+    added
 }
 
 /// Names a node that no plain user can make: `character device 1:3`, `named pipe`.
@@ -220,10 +231,12 @@ fn special(header: &tar::Header) -> String {
 /// The attributes that are stored before a member.
 #[derive(Default)]
 struct Attributes {
-    /// A sparse file as GNU's tar writes it: its bytes begin with a map then.
-    sparse: bool,
+    /// The parts of a sparse file as GNU's tar writes it.
+    sparse: Sparse,
     /// Names of the member's extended attributes.
     extended: Vec<String>,
+    /// The time of its last change, if the header's field is too small for it.
+    time: Option<i64>,
 }
 
 fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> {
@@ -232,7 +245,12 @@ fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> 
     for attribute in attributes {
         let attribute = attribute?;
         let key = String::from_utf8_lossy(attribute.key_bytes());
-        found.sparse |= key.starts_with("GNU.sparse.");
+        if found.sparse.take(&key, attribute.value_bytes())? {
+            continue;
+        }
+        if key == "mtime" {
+            found.time = attribute.value().ok().and_then(seconds);
+        }
         let name = ["SCHILY.xattr.", "LIBARCHIVE.xattr."];
         let name = name.iter().find_map(|prefix| key.strip_prefix(prefix));
         // A label of the machine that packed it, which means nothing elsewhere.
@@ -241,6 +259,14 @@ fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> 
         }
     }
     Ok(found)
+}
+
+/// The whole seconds of a time such as `-1.5`, which is half a second after -2.
+fn seconds(text: &str) -> Option<i64> {
+    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let seconds: i64 = whole.parse().ok()?;
+    let is_before = whole.starts_with('-') && part.bytes().any(|digit| digit != b'0');
+    Some(seconds.saturating_sub(i64::from(is_before)))
 }
 
 const AR_MAGIC: &[u8; 8] = b"!<arch>\n";

@@ -2,7 +2,7 @@
 
 use super::{Listing, MemberKind};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 impl Listing {
     /// Applies a layer of an OCI image to a tree: first it hides what it hides, then its own nodes
@@ -36,7 +36,7 @@ impl Listing {
         }
         for entry in &self.entries {
             let path = RootPath::new(&entry.path)?;
-            let mut mode = entry.mode;
+            let (mut mode, mut time) = (entry.mode, entry.time.map(UnixTime));
             let what = match &entry.kind {
                 MemberKind::Whiteout | MemberKind::Opaque | MemberKind::Attribute(_) => continue,
                 // The file below such a node is removed, too.
@@ -46,9 +46,11 @@ impl Listing {
                 }
                 MemberKind::Hardlink(first) => {
                     let what = linked(tree, &path, first)?;
-                    // All names of a file have the mode of the first.
-                    if let What::Hardlink(first) = &what {
-                        mode = tree.get(first).map_or(mode, |node| node.mode);
+                    // All names of a file have the mode and the time of the first.
+                    if let What::Hardlink(first) = &what
+                        && let Some(node) = tree.get(first)
+                    {
+                        (mode, time) = (node.mode, node.time);
                     }
                     what
                 }
@@ -58,7 +60,10 @@ impl Listing {
             };
             if let Some(there) = tree.get(&path) {
                 match (&there.what, &what) {
-                    (What::Dir, What::Dir) if there.mode == mode => continue,
+                    (What::Dir, What::Dir) if there.mode == mode => {
+                        time.into_iter().for_each(|time| tree.set_time(&path, time));
+                        continue;
+                    }
                     (What::Dir, What::Dir)
                     | (What::Symlink(_), What::Symlink(_))
                     | (What::File(_) | What::Hardlink(_), What::File(_) | What::Hardlink(_)) => {}
@@ -66,6 +71,7 @@ impl Listing {
                 }
             }
             tree.add(layer, &path, mode, what)?;
+            time.into_iter().for_each(|time| tree.set_time(&path, time));
         }
         Ok(())
     }

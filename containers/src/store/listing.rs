@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::archive::Limits;
 use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
-use crate::{Error, Result};
+use crate::{Error, Result, UnixTime};
 
 const LISTING: &str = "listing.json";
 
@@ -37,6 +37,9 @@ pub struct Entry {
     pub mode: u16,
     /// The node's kind.
     pub kind: MemberKind,
+    /// The time of its last change, where the archive's times count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<i64>,
 }
 
 /// The kind of a node.
@@ -209,8 +212,16 @@ impl Filling {
         if found > limits.entries {
             return Err(self.over("files and folders", found, limits.entries));
         }
-        self.entries.push(Entry { path: path.as_str().to_owned(), mode: mode & 0o7777, kind });
+        let (path, mode) = (path.as_str().to_owned(), mode & 0o7777);
+        self.entries.push(Entry { path, mode, kind, time: None });
         Ok(())
+    }
+
+    /// Gives the node that was added last the time of its last change.
+    pub(super) fn set_time(&mut self, time: UnixTime) {
+        if let Some(last) = self.entries.last_mut() {
+            last.time = Some(time.0);
+        }
     }
 
     /// Adds a file with all bytes from `reader`.
@@ -380,9 +391,12 @@ impl Listing {
     /// Returns the entries of the archive that are not in a tree made from it.
     pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
         self.entries.iter().filter_map(|entry| {
-            let what = match &entry.kind {
-                MemberKind::Special(what) => what.clone(),
-                MemberKind::Attribute(name) => format!("attribute {name}"),
+            let what = match (&entry.kind, entry.time.map(UnixTime)) {
+                (MemberKind::Special(what), _) => what.clone(),
+                (MemberKind::Attribute(name), _) => format!("attribute {name}"),
+                (_, Some(time)) if time != UnixTime::from(time.clamped_to_u32()) => {
+                    format!("time {} (kept are times from 1970 to 2106)", time.0)
+                }
                 _ => return None,
             };
             Some(LeftOut { path: format!("/{}", entry.path), what })

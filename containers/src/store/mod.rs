@@ -12,6 +12,7 @@
 mod archive;
 mod layer;
 mod listing;
+mod sparse;
 
 pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};
 pub(crate) use self::archive::{each_path, each_time};

@@ -33,7 +33,9 @@ impl OciLayout {
         let mut listings = Vec::new();
         for layer in &image.layers {
             let mut was_there = true;
-            let unpacked = store.listing(&layer.diff_id, |filling| {
+            // The number changes if a listing has more than it had.
+            let key = format!("{}-layer-2", layer.diff_id);
+            let unpacked = store.listing(&key, |filling| {
                 was_there = false;
                 let blobs = &self.blobs;
                 let name = format!("layer sha256:{}", layer.sha256);
@@ -91,10 +93,11 @@ impl OciLayout {
             listing.lay_over(&mut tree, part)?;
             left_out.extend(listing.left_out());
         }
-        // An attribute of what a later layer removed is missed by nobody.
+        // An attribute or time of what a later layer removed is missed by nobody.
         left_out.retain(|left: &LeftOut| {
             let is_there = |path| tree.get(&path).is_some();
-            !left.what.starts_with("attribute ") || RootPath::new(&left.path).is_ok_and(is_there)
+            let is_of_node = ["attribute ", "time "].iter().any(|what| left.what.starts_with(what));
+            !is_of_node || RootPath::new(&left.path).is_ok_and(is_there)
         });
         Ok((tree, left_out.into_iter().collect()))
     }
