@@ -305,6 +305,28 @@ pub enum Error {
         /// The rule broken, with expected and found.
         reason: String,
     },
+    /// A folder, archive or name in a registry without the image that was asked for.
+    #[error("`{path}` has no image {wanted}, only {known}")]
+    NoImage {
+        /// The folder, archive or name.
+        path: String,
+        /// What was asked for: `with the tag x`, `for linux/arm64`.
+        wanted: String,
+        /// The tags or platforms that there are.
+        known: String,
+    },
+    /// A folder or archive with several images of which none was chosen.
+    #[error("`{path}` has {count} images for {platform}: {known}")]
+    SeveralImages {
+        /// The folder or archive.
+        path: String,
+        /// How many there are.
+        count: usize,
+        /// The platform that they are for.
+        platform: String,
+        /// Their tags, or their digests.
+        known: String,
+    },
     /// A registry, or what is needed to use one.
     #[error("cannot use `{what}`: {reason}")]
     Registry {

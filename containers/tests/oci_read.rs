@@ -341,9 +341,9 @@ fn images_are_found_by_tag_and_platform_through_indexes() {
         assert_eq!(shown(&made.read(Some(tag)).unwrap()), [text]);
     }
     let error = made.read(None).unwrap_err().to_string();
-    assert!(error.ends_with("2 images for linux/amd64: choose one by its tag"), "{error}");
+    assert!(error.ends_with("2 images for linux/amd64: with the tags old, new"), "{error}");
     let error = made.read(Some("none")).unwrap_err().to_string();
-    assert!(error.ends_with("it has no tag `none`, only: old, new"), "{error}");
+    assert!(error.ends_with("has no image with the tag `none`, only old, new"), "{error}");
     assert!(error.contains(made.path().to_str().unwrap()), "{error}");
     let image = OciLayout::open(&made.path()).unwrap().image(Some("new"), Arch::Arm64).unwrap();
     assert_eq!(image.env["A"], "b=c");
@@ -352,6 +352,57 @@ fn images_are_found_by_tag_and_platform_through_indexes() {
     made.index(&[made.manifest("riscv64", &[])]);
     let error = made.read(None).unwrap_err().to_string();
     assert!(error.ends_with("no image for linux/amd64, only for: linux/riscv64"), "{error}");
+}
+
+#[test]
+fn an_image_for_all_processors_of_a_kind_goes_before_one_for_newer_ones() {
+    let made = Made::new();
+    let one = |text: &str| {
+        let tar = tar(&[(Regular, "a", "", text.as_bytes())]);
+        (PLAIN, tar.clone(), tar)
+    };
+    let of = |text: &str, variant: Option<&str>| {
+        let mut manifest = made.manifest("amd64", &[one(text)]);
+        manifest["platform"] = json!({ "os": "linux", "architecture": "amd64" });
+        if let Some(variant) = variant {
+            manifest["platform"]["variant"] = json!(variant);
+        }
+        manifest
+    };
+    let [all, v3, v4] = [of("all", None), of("v3", Some("v3")), of("v4", Some("v4"))];
+    for (list, expected) in [
+        (vec![v3.clone(), all.clone()], "/a all"),
+        (vec![all, v4.clone(), v3.clone()], "/a all"),
+        (vec![v4, v3], "/a v3"),
+    ] {
+        made.index(&list);
+        assert_eq!(shown(&made.read(None).unwrap()), [expected]);
+    }
+}
+
+#[test]
+fn sparse_files_of_all_forms_are_whole() {
+    let mut inside = b"1\n2\n3\n".to_vec();
+    inside.resize(512, 0);
+    inside.extend(b"abc");
+    let pax = |lines: &[&str]| {
+        let line = |line: &&str| {
+            // The length counts itself, of two digits here.
+            format!("{} {line}\n", line.len() + 4)
+        };
+        lines.iter().map(line).collect::<String>().into_bytes()
+    };
+    let new = ["GNU.sparse.major=1", "GNU.sparse.minor=0", "GNU.sparse.name=a/b"];
+    let new = pax(&[&new[..], &["GNU.sparse.realsize=7"]].concat());
+    let old = pax(&["GNU.sparse.size=7", "GNU.sparse.map=2,3"]);
+    let made = Made::of(&[tar(&[
+        (XHeader, "x", "", &new),
+        (Regular, "GNUSparseFile.1/b", "", &inside),
+        (XHeader, "x", "", &old),
+        (Regular, "c", "", b"abc"),
+    ])]);
+    let (tree, file) = (made.read(None).unwrap(), "\0\0abc\0\0");
+    assert_eq!(shown(&tree), ["/a dir", &format!("/a/b {file}"), &format!("/c {file}")]);
 }
 
 #[test]

@@ -61,6 +61,13 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Other { .. } => {
             "if that file is damaged, remove it; if it was signed, rename it, or build with another `--out`"
         }
+        Error::NoImage { wanted, .. } if wanted.starts_with("for ") => {
+            "choose another platform with `--platform`"
+        }
+        Error::NoImage { .. } => "choose one of these tags",
+        Error::SeveralImages { .. } => {
+            "choose one by its tag: `oci:DIR:TAG`, `docker-archive:FILE:NAME:TAG`"
+        }
         Error::Changed { .. } => "build again when no program is writing to this file",
         Error::Damaged { .. } => {
             "remove the folder that holds this file: the next build unpacks the archive again"

@@ -152,9 +152,9 @@ mod tests {
         let second = manifest(&second);
         for (index, expected) in [
             ("{}".to_owned(), "`index.json`: missing field `schemaVersion`"),
-            (index(&[]), "it has no image for linux/amd64"),
+            (index(&[]), "has no image for linux/amd64"),
             (index(&[&other]), "only for: linux/arm64"),
-            (index(&[&one, &second]), "it has 2 images for linux/amd64"),
+            (index(&[&one, &second]), "has 2 images for linux/amd64"),
             (index(&[&outside]), "expected `sha256:` and 64 digits"),
             ("{".to_owned(), "`index.json`: "),
         ] {

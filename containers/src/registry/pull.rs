@@ -16,7 +16,7 @@ use super::ranges::Ranges;
 use super::{Reference, Registry};
 use crate::fetch::{Archives, Told};
 use crate::image_watch::{ImageWatch, Note, Step};
-use crate::oci::platforms;
+use crate::oci::{platforms, variant_rank};
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Package, Result};
 
@@ -173,9 +173,16 @@ pub(super) fn of_platform(
             let platform = other.platform().as_ref()?;
             Some(format!("{}/{}", platform.os(), platform.architecture()))
         }));
-        let found = index.manifests().iter().find(suits).ok_or_else(|| {
-            let (name, others) = (arch.name(), platforms(others.clone()).join(", "));
-            bad(reference, format!("it has no image for linux/{name}, only for: {others}"))
+        // The image for all processors of the kind is also that of newer ones.
+        let rank = |one: &&Descriptor| {
+            let platform = one.platform().as_ref();
+            variant_rank(platform.and_then(|platform| platform.variant().as_deref()))
+        };
+        let found = index.manifests().iter().filter(suits).min_by_key(rank);
+        let found = found.ok_or_else(|| Error::NoImage {
+            path: reference.to_string(),
+            wanted: format!("for linux/{}", arch.name()),
+            known: format!("for: {}", platforms(others.clone()).join(", ")),
         })?;
         let digest = digest_of(reference, found)?;
         let repository = reference.repository();

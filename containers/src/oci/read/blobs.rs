@@ -91,6 +91,15 @@ impl Blobs {
         Ok(found.1)
     }
 
+    /// What errors call it.
+    pub(super) fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    pub(super) fn no_image(&self, wanted: String, known: String) -> Error {
+        Error::NoImage { path: self.name(), wanted, known }
+    }
+
     pub(super) fn bad(&self, reason: String) -> Error {
         Error::Oci { path: self.path.display().to_string(), reason }
     }

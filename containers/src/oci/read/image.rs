@@ -17,7 +17,7 @@ use crate::image_watch::{ImageWatch, Note};
 use crate::reference::Reference;
 use crate::rootfs::Layer;
 use crate::sif::Arch;
-use crate::{OciDigest, Result, Sha256};
+use crate::{Error, OciDigest, Result, Sha256};
 
 /// How deep indexes may be nested.
 const MAX_DEPTH: usize = 4;
@@ -132,28 +132,45 @@ impl OciLayout {
         if let Some(tag) = tag.filter(|_| from.is_empty()) {
             let known: Vec<_> = self.index.manifests().iter().filter_map(tag_of).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(self.blobs.bad(format!("it has no tag `{tag}`, only: {known}")));
+            return Err(self.blobs.no_image(format!("with the tag `{tag}`"), known));
         }
         let mut search =
             Search { layout: self, arch, documents: 0, found: Vec::new(), seen: Vec::new() };
         search.look(from, 0)?;
-        let Search { found, seen, .. } = search;
-        let mut found = found;
-        found.dedup_by(|a, b| a.digest == b.digest);
-        match found.pop() {
-            None => Err(self.blobs.bad(format!(
-                "it has no image for linux/{}, only for: {}",
-                arch.name(),
-                if seen.is_empty() { "none".to_owned() } else { seen.join(", ") }
-            ))),
-            Some(_) if !found.is_empty() => {
-                let n = found.len() + 1;
-                Err(self.blobs.bad(format!(
-                    "it has {n} images for linux/{}: choose one by its tag",
-                    arch.name()
-                )))
+        let Search { found, mut seen, .. } = search;
+        let mut found: Vec<(OciImage, Option<String>)> = found;
+        found.sort_by(|(a, _), (b, _)| a.digest.to_string().cmp(&b.digest.to_string()));
+        found.dedup_by(|(a, _), (b, _)| a.digest == b.digest);
+        // An image for newer processors beside one for all of them is not a second image.
+        let least = found.iter().map(|(_, variant)| variant_rank(variant.as_deref())).min();
+        let is_least = |variant: Option<&str>| Some(variant_rank(variant)) == least;
+        let platform = format!("linux/{}", arch.name());
+        let (found, newer): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(_, variant)| is_least(variant.as_deref()));
+        seen.extend(
+            newer.into_iter().filter_map(|(_, variant)| Some(format!("{platform}/{}", variant?))),
+        );
+        let digests: Vec<_> = found.iter().map(|(image, _)| image.digest.to_string()).collect();
+        let mut found = found.into_iter().map(|(image, _)| image);
+        match (found.next(), found.next()) {
+            (None, _) => {
+                let known = match platforms(seen) {
+                    known if known.is_empty() => "none".to_owned(),
+                    known => format!("for: {}", known.join(", ")),
+                };
+                Err(self.blobs.no_image(format!("for {platform}"), known))
             }
-            Some(image) => Ok(OciImage { others: platforms(seen), ..image }),
+            (Some(_), Some(_)) => {
+                let tags: Vec<_> = self.index.manifests().iter().filter_map(tag_of).collect();
+                let known = if tags.is_empty() || tag.is_some() {
+                    digests.join(", ")
+                } else {
+                    format!("with the tags {}", tags.join(", "))
+                };
+                let path = self.blobs.name();
+                Err(Error::SeveralImages { path, count: digests.len(), platform, known })
+            }
+            (Some(image), None) => Ok(OciImage { others: platforms(seen), ..image }),
         }
     }
 
@@ -211,7 +228,8 @@ struct Search<'a> {
     layout: &'a OciLayout,
     arch: Arch,
     documents: usize,
-    found: Vec<OciImage>,
+    /// Images, each with the variant of the processor that it needs.
+    found: Vec<(OciImage, Option<String>)>,
     /// Platforms of the images that were not taken.
     seen: Vec<String>,
 }
@@ -239,7 +257,8 @@ impl Search<'_> {
                 }
                 "application/vnd.oci.image.manifest.v1+json"
                 | "application/vnd.docker.distribution.manifest.v2+json" => {
-                    self.manifest(&descriptor)?;
+                    let variant = descriptor.platform().as_ref().and_then(|p| p.variant().clone());
+                    self.manifest(&descriptor, variant)?;
                 }
                 // Signatures and similar documents are not images.
                 _ => {}
@@ -257,7 +276,7 @@ impl Search<'_> {
         suits
     }
 
-    fn manifest(&mut self, descriptor: &Descriptor) -> Result<()> {
+    fn manifest(&mut self, descriptor: &Descriptor, variant: Option<String>) -> Result<()> {
         let manifest: ImageManifest = self.layout.document(descriptor)?;
         if !manifest.config().media_type().as_ref().contains("image") {
             // An artifact that has the form of an image is left out.
@@ -271,7 +290,8 @@ impl Search<'_> {
         let inner = config.config().clone().unwrap_or_default();
         let env = inner.env().iter().flatten();
         let env = env.map(|setting| setting.split_once('=').unwrap_or((setting, "")));
-        self.found.push(OciImage {
+        let variant = variant.or_else(|| config.variant().clone());
+        let image = OciImage {
             digest: self.layout.digest("digest", descriptor.digest().as_ref())?,
             arch: self.arch,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -281,7 +301,8 @@ impl Search<'_> {
             created: config.created().clone(),
             layers,
             others: Vec::new(),
-        });
+        };
+        self.found.push((image, variant));
         Ok(())
     }
 
@@ -334,6 +355,15 @@ impl LayerBlob {
     /// that is not read.
     pub fn compression(&self) -> &str {
         self.media_type.rsplit(['.', '+']).next().unwrap_or_default()
+    }
+}
+
+/// How new a processor must be for a variant of its kind, as `v3` of amd64: 0 for all of the kind.
+pub(crate) fn variant_rank(variant: Option<&str>) -> u32 {
+    match variant.unwrap_or_default() {
+        "" | "v1" | "v8" => 0,
+        // A name that is not known is taken last.
+        other => other.strip_prefix('v').and_then(|n| n.parse().ok()).unwrap_or(u32::MAX),
     }
 }
 

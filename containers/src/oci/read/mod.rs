@@ -14,6 +14,6 @@ mod docker;
 mod image;
 mod layers;
 
-pub(crate) use self::image::platforms;
 pub use self::image::{LayerBlob, OciImage, OciLayout};
+pub(crate) use self::image::{platforms, variant_rank};
 pub use self::layers::LayersAs;
