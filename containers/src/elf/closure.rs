@@ -1,9 +1,10 @@
 //! Finds the libraries of an image that a program loads, and those that are missing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use super::ElfFacts;
-use super::folders::configured;
+use super::folders::{configured, is_in_musl, of_musl};
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::{Error, Result};
 
@@ -11,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Debug, Default)]
 pub struct Closure {
     /// Files by where they stand, links followed, with what they need.
-    pub loaded: BTreeMap<RootPath, ElfFacts>,
+    pub loaded: BTreeMap<RootPath, Arc<ElfFacts>>,
     /// What would stop the program at its start.
     pub faults: Vec<LinkFault>,
     /// Libraries that the host gives: (name, who needs it).
@@ -72,26 +73,32 @@ pub fn closure(
     library_path: &[String],
     host: &dyn Fn(&str) -> bool,
 ) -> Result<Closure> {
-    let configured = configured(tree)?;
-    let mut walk = Walk { tree, library_path, configured, host, closure: Closure::default() };
-    for root in roots {
-        walk.root(root)?;
-    }
-    let Walk { mut closure, .. } = walk;
-    closure.faults.sort();
-    closure.faults.dedup();
-    closure.from_host.sort();
-    closure.from_host.dedup();
-    Ok(closure)
+    Linker::new(tree, library_path, host)?.closure(roots)
 }
 
-struct Walk<'a> {
+/// Follows what programs of one image need, and reads each file once for all of them.
+pub(crate) struct Linker<'a> {
     tree: &'a Rootfs,
     library_path: &'a [String],
     /// Folders that `ld.so`'s cache covers.
     configured: Vec<String>,
+    /// Folders that musl's `ld.so` searches; `None` for an image without one.
+    of_musl: Option<Vec<String>>,
+    /// Whether there is a GNU C library's `ld.so`.
+    has_glibc: bool,
     host: &'a dyn Fn(&str) -> bool,
-    closure: Closure,
+    /// Another place of a library that a file needs, of whoever loads both.
+    fallback: &'a dyn Fn(&str, &RootPath) -> Option<RootPath>,
+    facts: BTreeMap<RootPath, Option<Arc<ElfFacts>>>,
+    /// What the folders of the system have by a name, for a processor.
+    of_system: HashMap<(String, u16), Search>,
+}
+
+/// The file of a name, and one for another processor.
+#[derive(Clone, Default)]
+struct Search {
+    found: Option<RootPath>,
+    other: Option<(RootPath, u16)>,
 }
 
 /// A file whose libraries are still to be looked for.
@@ -101,84 +108,53 @@ struct Open {
     inherited: Vec<String>,
 }
 
-impl Walk<'_> {
-    fn root(&mut self, root: &RootPath) -> Result<()> {
-        let Some((path, facts)) = self.facts(root)? else {
-            let reason = "there is no program".to_owned();
-            return Err(Error::Conflict { path: root.to_string(), reason });
-        };
-        // A library is loaded once by its name, whoever asks first.
-        let mut by_name: BTreeMap<String, RootPath> = BTreeMap::new();
-        // Whatever loads a library has an `ld.so`, which is there before all others.
-        let usual = match facts.machine {
-            183 => "/lib/ld-linux-aarch64.so.1",
-            _ => "/lib64/ld-linux-x86-64.so.2",
-        };
-        match self.inside(facts.interpreter.as_deref().unwrap_or(usual))? {
-            Some((at, found)) => {
-                let name = found.soname.clone().unwrap_or_else(|| at.name().to_owned());
-                by_name.insert(name, at.clone());
-                if facts.interpreter.is_some() {
-                    self.closure.loaded.insert(at, found);
-                }
-            }
-            None if facts.interpreter.is_some() => {
-                let interpreter = facts.interpreter.clone().unwrap_or_default();
-                let by = path.clone();
-                self.closure.faults.push(LinkFault::Interpreter { interpreter, by });
-            }
-            None => {}
-        }
-        let machine = facts.machine;
-        self.closure.loaded.insert(path.clone(), facts);
-        let mut todo = VecDeque::from([Open { path, inherited: Vec::new() }]);
-        while let Some(open) = todo.pop_front() {
-            let Some(facts) = self.closure.loaded.get(&open.path).cloned() else { continue };
-            let rpath = ElfFacts::folders(&facts.rpath, &origin(&open.path));
-            let inherited = [rpath, open.inherited].concat();
-            for name in &facts.needed {
-                if by_name.contains_key(name) {
-                    continue;
-                }
-                if (self.host)(name) {
-                    self.closure.from_host.push((name.clone(), open.path.clone()));
-                    continue;
-                }
-                let searched = self.folders(&facts, &open.path, &inherited, machine);
-                match self.find(name, &searched, machine)? {
-                    Some((path, found)) => {
-                        by_name.insert(name.clone(), path.clone());
-                        by_name.extend(found.soname.clone().map(|soname| (soname, path.clone())));
-                        self.closure.loaded.insert(path.clone(), found);
-                        todo.push_back(Open { path, inherited: inherited.clone() });
-                    }
-                    None => self.closure.faults.push(LinkFault::Missing {
-                        library: name.clone(),
-                        by: open.path.clone(),
-                        searched,
-                    }),
-                }
-            }
-        }
-        self.versions(&by_name);
-        Ok(())
+/// The GNU C library's `ld.so`, by ELF's number of the processor.
+fn usual_loader(machine: u16) -> &'static str {
+    match machine {
+        183 => "/lib/ld-linux-aarch64.so.1",
+        _ => "/lib64/ld-linux-x86-64.so.2",
+    }
+}
+
+impl<'a> Linker<'a> {
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn new(
+        tree: &'a Rootfs,
+        library_path: &'a [String],
+        host: &'a dyn Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let is_there =
+            |path: &str| RootPath::inside(path).is_some_and(|p| tree.follow(&p).is_some());
+        Ok(Self {
+            tree,
+            library_path,
+            configured: configured(tree)?,
+            of_musl: of_musl(tree)?,
+            has_glibc: [62, 183].into_iter().any(|machine| is_there(usual_loader(machine))),
+            host,
+            fallback: &|_, _| None,
+            facts: BTreeMap::new(),
+            of_system: HashMap::new(),
+        })
     }
 
-    /// The folders searched for what the file at `path` needs.
-    fn folders(
-        &self,
-        facts: &ElfFacts,
-        path: &RootPath,
-        inherited: &[String],
-        machine: u16,
-    ) -> Vec<String> {
-        let mut folders = Vec::new();
-        if facts.runpath.is_empty() {
-            folders.extend_from_slice(inherited);
+    /// Where `ld.so` finds nothing, what `fallback` returns for the library's name and the file
+    /// that needs it counts as found.
+    pub(crate) fn or_at(
+        mut self,
+        fallback: &'a dyn Fn(&str, &RootPath) -> Option<RootPath>,
+    ) -> Self {
+        self.fallback = fallback;
+        self
+    }
+
+    /// Folders that are searched for everything.
+    pub(crate) fn system_folders(&self, machine: u16) -> Vec<String> {
+        if let Some(folders) = self.of_musl.as_ref().filter(|_| !self.has_glibc) {
+            return folders.clone();
         }
-        folders.extend_from_slice(self.library_path);
-        folders.extend(ElfFacts::folders(&facts.runpath, &origin(path)));
-        folders.extend_from_slice(&self.configured);
+        let mut folders = self.configured.clone();
         // The folders that `ld.so` searches without a cache: Debian's, then those of other
         // distributions.
         let triplet = match machine {
@@ -190,59 +166,180 @@ impl Walk<'_> {
         folders
     }
 
-    fn find(
-        &mut self,
-        name: &str,
-        folders: &[String],
-        machine: u16,
-    ) -> Result<Option<(RootPath, ElfFacts)>> {
-        let mut other = None;
+    /// # Errors
+    /// Those of [`closure`].
+    pub(crate) fn closure(&mut self, roots: &[RootPath]) -> Result<Closure> {
+        let mut closure = Closure::default();
+        for root in roots {
+            self.root(root, &mut closure)?;
+        }
+        closure.faults.sort();
+        closure.faults.dedup();
+        closure.from_host.sort();
+        closure.from_host.dedup();
+        Ok(closure)
+    }
+
+    fn root(&mut self, root: &RootPath, closure: &mut Closure) -> Result<()> {
+        let Some((path, facts)) = self.facts(root)? else {
+            let reason = "there is no program".to_owned();
+            return Err(Error::Conflict { path: root.to_string(), reason });
+        };
+        let machine = facts.machine;
+        let is_musl = self.is_of_musl(&facts);
+        // A library is loaded once by its name, whoever asks first.
+        let mut by_name: BTreeMap<String, RootPath> = BTreeMap::new();
+        // Whatever loads a library has an `ld.so`, which is there before all others.
+        match self.inside(facts.interpreter.as_deref().unwrap_or(usual_loader(machine)))? {
+            Some((at, found)) => {
+                let name = found.soname.clone().unwrap_or_else(|| at.name().to_owned());
+                by_name.insert(name, at.clone());
+                if facts.interpreter.is_some() {
+                    closure.loaded.insert(at, found);
+                }
+            }
+            None => closure.faults.extend(
+                facts
+                    .interpreter
+                    .clone()
+                    .map(|interpreter| LinkFault::Interpreter { interpreter, by: path.clone() }),
+            ),
+        }
+        closure.loaded.insert(path.clone(), facts);
+        let mut todo = VecDeque::from([Open { path, inherited: Vec::new() }]);
+        while let Some(open) = todo.pop_front() {
+            let Some(facts) = closure.loaded.get(&open.path).map(Arc::clone) else { continue };
+            let origin = origin(&open.path);
+            let runpath = ElfFacts::folders(&facts.runpath, &origin);
+            let rpath = ElfFacts::folders(&facts.rpath, &origin);
+            // musl makes no difference between the two.
+            let passed = if is_musl { [&*runpath, &*rpath].concat() } else { rpath };
+            let inherited = [passed, open.inherited].concat();
+            let mut near = Vec::new();
+            if is_musl {
+                near.extend_from_slice(self.library_path);
+                near.extend_from_slice(&inherited);
+            } else {
+                near.extend(inherited.iter().filter(|_| facts.runpath.is_empty()).cloned());
+                near.extend_from_slice(self.library_path);
+                near.extend(runpath);
+            }
+            for name in &facts.needed {
+                if by_name.contains_key(name) || (is_musl && is_in_musl(name)) {
+                    continue;
+                }
+                if (self.host)(name) {
+                    closure.from_host.push((name.clone(), open.path.clone()));
+                    continue;
+                }
+                let Search { found, other } = self.find(name, &near, machine)?;
+                let found = match found.or_else(|| (self.fallback)(name, &open.path)) {
+                    Some(path) => self.facts(&path)?,
+                    None => None,
+                };
+                if let (None, Some((file, found))) = (&found, other) {
+                    closure.faults.push(LinkFault::Machine { file, found, expected: machine });
+                }
+                match found {
+                    Some((path, found)) => {
+                        by_name.insert(name.clone(), path.clone());
+                        by_name.extend(found.soname.clone().map(|soname| (soname, path.clone())));
+                        closure.loaded.insert(path.clone(), found);
+                        todo.push_back(Open { path, inherited: inherited.clone() });
+                    }
+                    None => closure.faults.push(LinkFault::Missing {
+                        library: name.clone(),
+                        by: open.path.clone(),
+                        searched: [near.clone(), self.system_folders(machine)].concat(),
+                    }),
+                }
+            }
+        }
+        // musl looks for symbols, whatever their versions are.
+        if !is_musl {
+            versions(&by_name, closure);
+        }
+        Ok(())
+    }
+
+    /// Whether musl's `ld.so` loads a file.
+    fn is_of_musl(&self, facts: &ElfFacts) -> bool {
+        let of_musl = facts.needed.iter().any(|name| name.starts_with("libc.musl-"));
+        match &facts.interpreter {
+            Some(interpreter) => interpreter.contains("/ld-musl-"),
+            None => self.of_musl.is_some() && (of_musl || !self.has_glibc),
+        }
+    }
+
+    /// Looks for a library in `near`, then in the folders of the system.
+    fn find(&mut self, name: &str, near: &[String], machine: u16) -> Result<Search> {
+        if name.contains('/') {
+            return self.search(name, &[String::new()], machine);
+        }
+        let first = self.search(name, near, machine)?;
+        if first.found.is_some() {
+            return Ok(first);
+        }
+        let key = (name.to_owned(), machine);
+        let of_system = match self.of_system.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let found = self.search(name, &self.system_folders(machine), machine)?;
+                self.of_system.insert(key, found.clone());
+                found
+            }
+        };
+        Ok(Search { other: first.other.or(of_system.other), found: of_system.found })
+    }
+
+    fn search(&mut self, name: &str, folders: &[String], machine: u16) -> Result<Search> {
+        let mut search = Search::default();
         for folder in folders {
-            let path = match name.contains('/') {
-                true => name.to_owned(),
-                false => format!("{folder}/{name}"),
-            };
+            let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
             let Some((path, facts)) = self.inside(&path)? else { continue };
             if facts.machine == machine {
-                return Ok(Some((path, facts)));
+                search.found = Some(path);
+                break;
             }
-            other.get_or_insert((path, facts.machine));
+            search.other.get_or_insert((path, facts.machine));
         }
-        if let Some((file, found)) = other {
-            self.closure.faults.push(LinkFault::Machine { file, found, expected: machine });
-        }
-        Ok(None)
+        Ok(search)
     }
 
     /// Does the same as [`facts`](Self::facts) for a path that may contain `..`, as RUNPATH does.
-    fn inside(&self, path: &str) -> Result<Option<(RootPath, ElfFacts)>> {
+    fn inside(&mut self, path: &str) -> Result<Option<(RootPath, Arc<ElfFacts>)>> {
         RootPath::inside(path).map_or(Ok(None), |path| self.facts(&path))
     }
 
-    fn facts(&self, path: &RootPath) -> Result<Option<(RootPath, ElfFacts)>> {
+    fn facts(&mut self, path: &RootPath) -> Result<Option<(RootPath, Arc<ElfFacts>)>> {
         let Some((path, node)) = self.tree.follow(path) else { return Ok(None) };
         let What::File(source) = &node.what else { return Ok(None) };
-        Ok(ElfFacts::read(source)?.map(|facts| (path, facts)))
+        if let Some(known) = self.facts.get(&path) {
+            return Ok(known.as_ref().map(|facts| (path, Arc::clone(facts))));
+        }
+        let facts = ElfFacts::read(source)?.map(Arc::new);
+        self.facts.insert(path.clone(), facts.clone());
+        Ok(facts.map(|facts| (path, facts)))
     }
+}
 
-    /// Looks whether each library offers the versions asked of it.
-    fn versions(&mut self, by_name: &BTreeMap<String, RootPath>) {
-        for (by, facts) in &self.closure.loaded {
-            for (library, version) in &facts.versions_needed {
-                let offered = by_name.get(library).and_then(|path| self.closure.loaded.get(path));
-                // A library without any versions satisfies all, as in ld.so.
-                let Some(offered) = offered.map(|f| &f.versions_offered).filter(|o| !o.is_empty())
-                else {
-                    continue;
-                };
-                if !offered.contains(version) {
-                    self.closure.faults.push(LinkFault::Version {
-                        library: library.clone(),
-                        version: version.clone(),
-                        by: by.clone(),
-                        newest: newest(offered, version),
-                    });
-                }
+/// Looks whether each library offers the versions asked of it.
+fn versions(by_name: &BTreeMap<String, RootPath>, closure: &mut Closure) {
+    for (by, facts) in &closure.loaded {
+        for (library, version) in &facts.versions_needed {
+            let offered = by_name.get(library).and_then(|path| closure.loaded.get(path));
+            // A library without any versions satisfies all, as in ld.so.
+            let Some(offered) = offered.map(|f| &f.versions_offered).filter(|o| !o.is_empty())
+            else {
+                continue;
+            };
+            if !offered.contains(version) {
+                closure.faults.push(LinkFault::Version {
+                    library: library.clone(),
+                    version: version.clone(),
+                    by: by.clone(),
+                    newest: newest(offered, version),
+                });
             }
         }
     }

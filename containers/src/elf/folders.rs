@@ -7,6 +7,15 @@ use crate::rootfs::{RootPath, Rootfs, What};
 const CACHE: &str = "/etc/ld.so.cache";
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 
+/// The folder of musl's `ld.so`, and how its name begins; behind that is the processor's.
+const MUSL: (&str, &str) = ("lib", "ld-musl-");
+/// The folders that musl searches unless `/etc/ld-musl-ARCH.path` names others (ldso/dynlink.c,
+/// `load_library`).
+const OF_MUSL: [&str; 3] = ["/lib", "/usr/local/lib", "/usr/lib"];
+/// Libraries that are part of musl's `ld.so` (the same function, `reserved`).
+const IN_MUSL: [&str; 7] =
+    ["libc.", "libpthread.", "librt.", "libm.", "libdl.", "libutil.", "libxnet."];
+
 /// Largest configuration file read; a distribution's have some lines.
 const MAX_BYTES: u64 = 64 << 10;
 /// Configuration files read, those that include each other among them.
@@ -54,6 +63,37 @@ pub(super) fn configured(tree: &Rootfs) -> Result<Vec<String>> {
         todo.extend(included.into_iter().take(MAX_FILES).rev());
     }
     Ok(folders)
+}
+
+/// Returns the folders that musl's `ld.so` searches; `None` for an image without it.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io).
+pub(super) fn of_musl(tree: &Rootfs) -> Result<Option<Vec<String>>> {
+    let (Some(folder), prefix) = (RootPath::inside(MUSL.0), MUSL.1) else { return Ok(None) };
+    let processor = tree.children(&folder).find_map(|(path, _)| {
+        let name = path.name().strip_prefix(prefix)?.strip_suffix(".so.1")?;
+        Some(name.to_owned())
+    });
+    let Some(processor) = processor else { return Ok(None) };
+    let file = RootPath::inside(&format!("/etc/{prefix}{processor}.path"));
+    let source = file.and_then(|file| tree.follow(&file)).and_then(|(_, node)| match &node.what {
+        What::File(source) => Some(source),
+        _ => None,
+    });
+    let text = source.map(|source| source.text(MAX_BYTES)).transpose()?.flatten();
+    Ok(Some(match text {
+        Some(text) => {
+            let folders = text.split(['\n', ':']).map(str::trim).filter(|f| f.starts_with('/'));
+            folders.take(MAX_FOLDERS).map(str::to_owned).collect()
+        }
+        None => OF_MUSL.map(str::to_owned).to_vec(),
+    }))
+}
+
+/// Whether musl's `ld.so` is this library itself.
+pub(super) fn is_in_musl(name: &str) -> bool {
+    IN_MUSL.iter().any(|start| name.starts_with(start))
 }
 
 /// The files that a pattern names: from the root, or beside the file that contains it. Only its

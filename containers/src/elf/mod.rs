@@ -7,5 +7,6 @@ mod closure;
 mod facts;
 mod folders;
 
+pub(crate) use self::closure::Linker;
 pub use self::closure::{Closure, LinkFault, closure};
 pub use self::facts::ElfFacts;
