@@ -210,7 +210,8 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     let mut image = TestImage::sound();
     let interpreter = ElfFacts::open(Path::new("/proc/self/exe")).unwrap().unwrap().interpreter;
     image.remove(&interpreter.unwrap());
-    fires(&image, &[(Error, "interpreter", "/opt/app/bin/train")]);
+    let all = ["/bin/bash", "/bin/sh", "/opt/app/bin/train"];
+    fires(&image, &all.map(|program| (Error, "interpreter", program)));
 
     let mut image = TestImage::sound();
     let other = if image.arch == Arch::Amd64 { Arch::Arm64 } else { Arch::Amd64 };
@@ -224,12 +225,14 @@ fn libraries_that_are_missing_too_old_or_for_another_processor() {
     fires(&image, &[(Error, "elf", "/opt/app/lib/liba.so")]);
 }
 
-/// This program, with a text in its headers replaced by one of the same length.
+/// This program, with a text in its headers replaced by one that is not longer.
 fn patched(from: &str, to: &str) -> What {
     let mut bytes = fs::read("/proc/self/exe").unwrap();
     let from = [from.as_bytes(), b"\0"].concat();
+    let to = [to.as_bytes(), b"\0"].concat();
+    assert!(to.len() <= from.len());
     let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
-    bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    bytes[at..at + to.len()].copy_from_slice(&to);
     What::File(FileBytes::Bytes(Arc::from(bytes)))
 }
 
@@ -483,7 +486,7 @@ fn what_apptainer_and_htcondor_look_for() {
         &[(Error, "interpreter", "/opt/app/bin/train"), (Error, "program", "/opt/app/bin/train")],
     );
     image.program = Some(path("opt/none"));
-    fires(&image, &[(Error, "program", "/opt/none")]);
+    fires(&image, &[(Error, "interpreter", "/opt/app/bin/train"), (Error, "program", "/opt/none")]);
 
     let mut image = TestImage::sound();
     for odd in ["/bin/../bin/sh", "../bin/sh"] {
@@ -596,4 +599,212 @@ fn secrets_and_host_paths_are_found_and_not_shown() {
     for secret in [github.as_str(), &signed, "hunter22", &aws] {
         assert!(!text.contains(secret), "{text}");
     }
+}
+
+/// A file of the distribution.
+fn of_base(image: &mut TestImage, at: &str, mode: u16, text: &str) {
+    image.tree.add_text(Layer::Base, &path(at), mode, text).unwrap();
+}
+
+fn link(image: &mut TestImage, at: &str, to: &str) {
+    image.tree.add(Layer::Base, &path(at), 0o777, What::Symlink(to.to_owned())).unwrap();
+}
+
+#[test]
+fn libraries_of_the_distribution_are_followed_too() {
+    const PLACE: &str = "usr/lib/x86_64-linux-gnu";
+    let needs = || patched("libgcc_s.so.1", "libblas.so.3");
+    let add = |image: &mut TestImage, at: &str| {
+        image.tree.add(Layer::Base, &path(at), 0o755, needs()).unwrap();
+    };
+    let mut image = TestImage::sound();
+    add(&mut image, "usr/bin/gdalinfo");
+    add(&mut image, "usr/bin/ogrinfo");
+    add(&mut image, &format!("{PLACE}/libgdal.so.32"));
+    let found = fires(&image, &[(Error, "missing-library", "/usr/bin/gdalinfo")]);
+    assert!(found[0].message.ends_with("; 2 other files need it, too"), "{found:?}");
+
+    // A plugin, which nobody need open.
+    let mut image = TestImage::sound();
+    image.tree.add(Layer::Base, &path("usr/lib/x/plugin"), 0o644, needs()).unwrap();
+    fires(&image, &[(Note, "missing-library", "/usr/lib/x/plugin")]);
+
+    // A program in a folder of its own, whose script sets the search path.
+    let mut image = TestImage::sound();
+    add(&mut image, "usr/lib/R/bin/exec/R");
+    fires(&image, &[(Error, "missing-library", "/usr/lib/R/bin/exec/R")]);
+    let own = What::File(FileBytes::Bytes(elf(image.arch).into()));
+    image.tree.add(Layer::Base, &path("usr/lib/R/lib/libblas.so.3"), 0o644, own).unwrap();
+    fires(&image, &[]);
+
+    // The same in an image that somebody else made.
+    let mut image = TestImage::sound();
+    image.recipe = "[image]\nname = \"x\"\n[base]\noci = \"base\"\n".to_owned();
+    add(&mut image, "usr/bin/gdalinfo");
+    fires(&image, &[(Warning, "missing-library", "/usr/bin/gdalinfo")]);
+}
+
+#[test]
+fn a_missing_library_is_named_with_its_package() {
+    let mut image = TestImage::sound();
+    let cv2 = "usr/local/lib/python3.11/dist-packages/cv2/cv2.abi3.so";
+    image.add(cv2, 0o755, patched("libgcc_s.so.1", "libGL.so.1"));
+    let found = fires(&image, &[(Error, "missing-library", &format!("/{cv2}"))]);
+    assert!(found[0].hint.as_ref().unwrap().contains("`libgl1`"), "{found:?}");
+    // Its package is there, but its script has not run.
+    of_base(&mut image, "var/lib/dpkg/status.d/libgl1", 0o644, "Package: libgl1\n");
+    let found = fires(&image, &[(Error, "missing-library", &format!("/{cv2}"))]);
+    assert!(found[0].hint.as_ref().unwrap().contains("has not run"), "{found:?}");
+}
+
+#[test]
+fn commands_that_scripts_of_packages_make_are_missed() {
+    let mut image = TestImage::sound();
+    image.env.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    of_base(&mut image, "usr/lib/jvm/java-17-openjdk-amd64/bin/java", 0o755, "");
+    of_base(&mut image, "usr/bin/convert-im6.q16", 0o755, "");
+    of_base(&mut image, "usr/lib/x86_64-linux-gnu/graphviz/libgvplugin_core.so.6", 0o644, "");
+    let config = "usr/lib/x86_64-linux-gnu/graphviz/config6a";
+    let found = fires(
+        &image,
+        &[
+            (Error, "command", "convert"),
+            (Error, "command", "java"),
+            (Error, "package-script", "/usr/lib/*/graphviz/config6a"),
+        ],
+    );
+    assert!(found[1].message.contains("/usr/lib/jvm/java-17-openjdk-amd64/bin/java"), "{found:?}");
+    link(&mut image, "etc/alternatives/java", "/usr/lib/jvm/java-17-openjdk-amd64/bin/java");
+    link(&mut image, "usr/bin/java", "/etc/alternatives/java");
+    link(&mut image, "usr/bin/convert", "convert-im6.q16");
+    of_base(&mut image, config, 0o644, "");
+    fires(&image, &[]);
+    image.remove("etc/alternatives/java");
+    let links = [(Error, "command", "java"), (Error, "command-link", "/usr/bin/java")];
+    fires(&image, &links);
+}
+
+#[test]
+fn interpreters_of_scripts_must_be_there() {
+    let mut image = TestImage::sound();
+    image.env.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    let env = fs::canonicalize("/usr/bin/env").unwrap();
+    add_file(&mut image.tree, Layer::Base, "usr/bin/env", &env);
+    image.text("opt/app/a.sh", 0o755, "#!/bin/csh -f\n");
+    image.text("opt/app/b.sh", 0o755, "#!/bin/csh\n");
+    image.text("opt/app/c.sh", 0o755, "#! /usr/bin/env sh\n");
+    image.text("opt/app/d.sh", 0o755, "#!/usr/bin/env -S sh -e\n");
+    image.text("opt/app/e.sh", 0o755, "#!/usr/bin/env sh -e\n");
+    image.text("opt/app/f.sh", 0o755, "#!/bin/sh\r\n");
+    image.text("opt/app/g.sh", 0o644, "#!/none\n");
+    // Of packages: one that the recipe names, and one that came along.
+    image.recipe.push_str("[base]\npackages = [\"default\", \"named\"]\n");
+    for (package, file) in [("named", "usr/bin/one"), ("other", "usr/bin/two")] {
+        of_base(&mut image, file, 0o755, "#!/usr/bin/perl\n");
+        let list = format!("var/lib/dpkg/status.d/{package}.md5sums");
+        of_base(&mut image, &list, 0o644, &format!("d41d8cd98f00b204e9800998ecf8427e  {file}\n"));
+    }
+    let found = fires(
+        &image,
+        &[
+            (Error, "interpreter", "/opt/app/a.sh"),
+            (Error, "interpreter", "/opt/app/e.sh"),
+            (Error, "interpreter", "/opt/app/f.sh"),
+            (Error, "interpreter", "/usr/bin/one"),
+            (Note, "interpreter", "/usr/bin/two"),
+        ],
+    );
+    assert!(found[0].message.ends_with("not in the image; `/opt/app/b.sh`, too"), "{found:?}");
+    assert!(found[1].message.contains("`env -S sh -e`"), "{found:?}");
+    assert!(found[2].message.contains("Windows"), "{found:?}");
+    assert_eq!(found[3].hint.as_deref(), Some("add `perl` to `base.packages`, beside `default`"));
+    // A package whose other commands start.
+    let mut image = image;
+    of_base(&mut image, "usr/bin/three", 0o755, "");
+    let list = "var/lib/dpkg/status.d/named.list";
+    of_base(&mut image, list, 0o644, "/usr/bin/one\n/usr/bin/three\n");
+    let report = image.check();
+    let one = report.findings.iter().find(|finding| finding.subject == "/usr/bin/one").unwrap();
+    assert_eq!(one.severity, Warning, "{one:?}");
+}
+
+/// An image with a Python that has `numpy`, and this program.
+fn python(program: &str) -> TestImage {
+    let mut image = TestImage::sound();
+    image.env.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
+    let env = fs::canonicalize("/usr/bin/env").unwrap();
+    add_file(&mut image.tree, Layer::Base, "usr/bin/env", &env);
+    of_base(&mut image, "usr/bin/python3", 0o755, "");
+    of_base(&mut image, "usr/lib/python3.11/os.py", 0o644, "");
+    of_base(&mut image, "usr/lib/python3.11/importlib/__init__.py", 0o644, "");
+    let site = "usr/local/lib/python3.11/dist-packages";
+    image.text(&format!("{site}/numpy/__init__.py"), 0o644, "import none\n");
+    image.text(&format!("{site}/google/protobuf/__init__.py"), 0o644, "");
+    image.program = Some(path("app/bin/train.py"));
+    image.text("app/bin/train.py", 0o755, program);
+    image
+}
+
+#[test]
+fn what_a_program_in_python_imports_must_be_there() {
+    const AT: &str = "/app/bin/train.py";
+    let line = "#!/usr/bin/env python3\n";
+    let check = |body: &str, expected: &[(Severity, &str)]| {
+        let image = python(&format!("{line}{body}"));
+        let rules: Vec<_> =
+            expected.iter().map(|(severity, _)| (*severity, "python-import", AT)).collect();
+        let found = fires(&image, &rules);
+        for (finding, (_, says)) in found.iter().zip(expected) {
+            let said =
+                format!("{} {}", finding.message, finding.hint.as_deref().unwrap_or_default());
+            assert!(said.contains(says), "{said}\nexpected: {says}");
+        }
+    };
+    check("import os, sys, numpy.linalg\nfrom importlib import util\n", &[]);
+    check("import torch\n", &[(Error, "line 2 imports `torch`")]);
+    check("import cv2\n", &[(Error, "`opencv-python-headless`")]);
+    check("from sklearn.svm import SVC\n", &[(Error, "`scikit-learn`")]);
+    check(
+        "import google.protobuf\nfrom google.cloud import storage\n",
+        &[(Error, "`google.cloud`")],
+    );
+    check("try:\n    import fast\nexcept ImportError:\n    fast = None\n", &[(Note, "`fast`")]);
+    check("def f():\n    import wandb\n", &[(Warning, "`wandb`")]);
+    check("if TYPE_CHECKING:\n    import wandb\n", &[]);
+    check("from .model import Net\n", &[(Error, "inside of a package only")]);
+
+    let image = python("\"\"\"Trains.\"\"\"\nimport numpy\n");
+    let found = fires(&image, &[(Error, "program", AT)]);
+    assert_eq!(found[0].hint.as_deref(), Some("make `#!/usr/bin/env python3` its first line"));
+}
+
+#[test]
+fn a_program_s_own_modules_are_followed() {
+    let mut image = python("#!/usr/bin/env python3\nimport model\nfrom parts import left\n");
+    let missing = (Error, "python-import", "/app/bin/train.py");
+    fires(&image, &[missing, missing]);
+    image.text("app/bin/model.py", 0o644, "import parts.right\nimport train\n");
+    image.text("app/bin/parts/__init__.py", 0o644, "");
+    image.text("app/bin/parts/left.py", 0o644, "from . import inner\nfrom ..up import x\n");
+    image.text("app/bin/parts/right.py", 0o644, "from .inner import x\n");
+    fires(&image, &[]);
+    image.text("app/bin/parts/inner.py", 0o644, "import PIL.Image\n");
+    let found = fires(&image, &[(Error, "python-import", "/app/bin/parts/inner.py")]);
+    assert!(found[0].hint.as_ref().unwrap().contains("`pillow`"), "{found:?}");
+
+    // Files that the recipe names, without a program.
+    let mut image = python("");
+    image.remove("app/bin/train.py");
+    image.program = None;
+    image.recipe.push_str("[app.files]\n\"opt/run.py\" = \"run.py\"\n\"opt/all\" = \"all\"\n");
+    image.text("opt/run.py", 0o644, "if __name__ == '__main__':\n    import torch\n");
+    image.text("opt/all/tests/run.py", 0o644, "import pytest\nif __name__ == '__main__': x\n");
+    image.text("opt/all/lib.py", 0o644, "import other\n");
+    fires(
+        &image,
+        &[
+            (Error, "python-import", "/opt/run.py"),
+            (Warning, "python-import", "/opt/all/tests/run.py"),
+        ],
+    );
 }

@@ -2,10 +2,14 @@
 //!
 //! | module | rules |
 //! |---|---|
-//! | `libraries` | libraries missing, too old, for another processor, or the host's own |
+//! | `closures` | libraries that are missing or too old, of every program and library |
+//! | `libraries` | libraries for another processor, the host's own, and those opened later |
+//! | `scripts` | interpreters that the first lines of scripts name |
+//! | `made` | commands and files that scripts of Debian packages make |
 //! | `gpus` | GPUs without code, CUDA's version against drivers |
 //! | `runtime` | what Apptainer and HTCondor look for, and the file itself |
 //! | `python` | Python packages that are missing, or of another version than others need |
+//! | `imports` | modules that the user's own Python programs import |
 //! | `modes` | modes and links that stop a plain user |
 //! | `secrets` | tokens, and paths of the machine that built |
 //!
@@ -13,14 +17,21 @@
 
 mod about;
 mod check_report;
+mod closures;
+mod distributions;
 mod driver;
 mod finding;
 mod gpus;
+mod imports;
 mod inventory;
 mod libraries;
+mod made;
 mod modes;
+mod named;
+mod providers;
 mod python;
 mod runtime;
+mod scripts;
 mod secrets;
 mod sites;
 
@@ -32,6 +43,7 @@ pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
 pub use self::runtime::size;
 
 use self::inventory::Inventory;
+use self::named::Named;
 use crate::Result;
 use crate::recipe::TargetSection;
 use crate::rootfs::Rootfs;
@@ -44,11 +56,17 @@ use crate::rootfs::Rootfs;
 pub fn check(tree: &Rootfs, about: &About<'_>, target: &TargetSection) -> Result<CheckReport> {
     let mut findings = Vec::new();
     let inventory = Inventory::take(tree, about, &mut findings)?;
-    libraries::check(&inventory, &mut findings)?;
+    let named = Named::of(&inventory)?;
+    closures::check(&inventory, &named, &mut findings)?;
+    libraries::check(&inventory, &mut findings);
+    scripts::check(&inventory, &named, &mut findings)?;
+    named.links(&mut findings);
+    made::check(&inventory, &named, &mut findings);
     let gpus = gpus::check(&inventory, target, &mut findings)?;
     let cuda_runtime = driver::check(&inventory, &gpus, &mut findings);
     runtime::check(&inventory, target, &mut findings)?;
     python::check(tree, about.arch, &mut findings)?;
+    imports::check(&inventory, &named, &mut findings)?;
     modes::check(&inventory, &mut findings);
     secrets::check(about, tree, &mut findings);
     findings.sort();

@@ -1,16 +1,14 @@
 //! Checks what Apptainer and HTCondor need in an image, and the image file itself.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use super::about::Form;
 use super::inventory::Inventory;
-use super::{Finding, Severity};
+use super::{Finding, Severity, scripts};
+use crate::Result;
+use crate::elf::ElfFacts;
 use crate::oci::Compressor;
 use crate::recipe::{Runtime, TargetSection};
-use crate::rootfs::{FileBytes, Node, RootPath, What};
+use crate::rootfs::{Node, RootPath, What};
 use crate::sif::Squash;
-use crate::{Error, Result};
 
 /// The first Apptainer that takes zstd, for SquashFS and layers alike.
 const ZSTD_SINCE: Runtime = Runtime(1, 4);
@@ -18,8 +16,6 @@ const ZSTD_SINCE: Runtime = Runtime(1, 4);
 const LARGE_BYTES: u64 = 10_000_000_000;
 /// Hex digits that are taken for part of a digest.
 const MIN_HASH: usize = 8;
-/// Longest first line of a script that Linux reads (`BINPRM_BUF_SIZE`).
-const MAX_SHEBANG: u64 = 256;
 
 pub(super) fn check(
     inventory: &Inventory<'_>,
@@ -82,12 +78,46 @@ fn htcondor(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
 fn program(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let Some(path) = inventory.about.program else { return Ok(()) };
     match inventory.tree.follow(path) {
-        Some((real, node)) => runnable(inventory, "program", &real, node, findings),
+        Some((real, node)) => {
+            findings.extend(without_interpreter(path, node)?);
+            runnable(inventory, "program", &real, node, findings)
+        }
         None => {
             findings.push(Finding::error("program", path, "there is no program"));
             Ok(())
         }
     }
+}
+
+/// First lines for programs in languages that need one, by the end of their names.
+const FIRST_LINES: [(&str, &str); 8] = [
+    ("R", "#!/usr/bin/env Rscript"),
+    ("jl", "#!/usr/bin/env julia"),
+    ("js", "#!/usr/bin/env node"),
+    ("pl", "#!/usr/bin/env perl"),
+    ("py", "#!/usr/bin/env python3"),
+    ("r", "#!/usr/bin/env Rscript"),
+    ("rb", "#!/usr/bin/env ruby"),
+    ("sh", "#!/bin/sh"),
+];
+
+/// Linux starts programs and files whose first line names one. A shell takes all else for its own
+/// commands.
+fn without_interpreter(path: &RootPath, node: &Node) -> Result<Option<Finding>> {
+    let What::File(source) = &node.what else { return Ok(None) };
+    let Some((_, line)) = path
+        .name()
+        .rsplit_once('.')
+        .and_then(|(_, end)| FIRST_LINES.iter().find(|(known, _)| *known == end))
+    else {
+        return Ok(None);
+    };
+    if ElfFacts::read(source)?.is_some() || scripts::first_line(source)?.is_some() {
+        return Ok(None);
+    }
+    let message = "its first line does not name an interpreter, so Linux does not start it";
+    let hint = format!("make `{line}` its first line");
+    Ok(Some(Finding::error("program", path, message).hint(hint)))
 }
 
 /// Whether anybody can start the file at `path`.
@@ -106,29 +136,10 @@ fn runnable(
         let message = format!("mode {:04o} does not let ordinary users run it", node.mode);
         findings.push(Finding::error(rule, path, message).hint("give it mode 0755"));
     }
-    if let Some(interpreter) = shebang(source)?
-        && !stands(inventory, &interpreter)
-    {
-        let message = format!("it is a script for `{interpreter}`, which is not in the image");
-        findings.push(Finding::error("interpreter", path, message));
+    if let Some(fault) = scripts::fault(inventory, source)? {
+        findings.push(Finding::error("interpreter", path, fault));
     }
     Ok(())
-}
-
-/// The program that a script names in its first line.
-fn shebang(source: &FileBytes) -> Result<Option<String>> {
-    let mut line = Vec::new();
-    match source {
-        FileBytes::Bytes(bytes) => line.extend(bytes.iter().take(MAX_SHEBANG as usize)),
-        FileBytes::File { path, .. } => {
-            let file = File::open(path).map_err(Error::io("open", path))?;
-            file.take(MAX_SHEBANG).read_to_end(&mut line).map_err(Error::io("read", path))?;
-        }
-    }
-    let Some(rest) = line.strip_prefix(b"#!") else { return Ok(None) };
-    let first = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let text = String::from_utf8_lossy(first);
-    Ok(text.split_whitespace().next().map(str::to_owned))
 }
 
 fn compression(form: Form, target: &TargetSection, findings: &mut Vec<Finding>) {

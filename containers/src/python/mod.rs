@@ -19,6 +19,7 @@ mod conda_environment;
 mod decode;
 mod from_source;
 mod graph;
+mod imports;
 mod input;
 mod install;
 mod interpreter;
@@ -42,6 +43,7 @@ mod wanted;
 
 pub(crate) use self::compiler::{Compiler, Unit};
 pub(crate) use self::from_source::BUILT;
+pub(crate) use self::imports::{Import, When, imports};
 pub use self::input::count_named;
 pub(crate) use self::input::{check_input, digest};
 pub use self::install::Python;

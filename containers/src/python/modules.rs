@@ -82,6 +82,11 @@ impl PythonModules {
         Ok(Some(modules))
     }
 
+    /// Whether all modules are known.
+    pub(crate) fn are_known(&self) -> bool {
+        self.has_python && !self.is_open
+    }
+
     /// Whether an image certainly has no module of this name.
     #[must_use]
     pub fn lacks(&self, name: &str) -> bool {

@@ -1,0 +1,182 @@
+//! Checks the first lines of scripts: whether what they name is in the image.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+
+use super::inventory::Inventory;
+use super::named::Named;
+use super::{Finding, Severity};
+use crate::rootfs::{FileBytes, Node, RootPath, What, find_program};
+use crate::{Error, Result};
+
+/// Longest first line of a script that Linux reads (`BINPRM_BUF_SIZE`).
+const MAX_SHEBANG: u64 = 256;
+
+/// Debian packages with interpreters that scripts name (Debian 12).
+const INTERPRETERS: [(&str, &str); 13] = [
+    ("Rscript", "r-base-core"),
+    ("awk", "mawk"),
+    ("bash", "bash"),
+    ("csh", "csh"),
+    ("gawk", "gawk"),
+    ("ksh", "ksh"),
+    ("node", "nodejs"),
+    ("perl", "perl"),
+    ("python3", "python3"),
+    ("ruby", "ruby"),
+    ("tclsh", "tcl"),
+    ("tcsh", "tcsh"),
+    ("zsh", "zsh"),
+];
+
+/// Looks at every file that may be executed. Scripts that lack the same are one finding.
+pub(super) fn check(
+    inventory: &Inventory<'_>,
+    named: &Named<'_>,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    // The program and the test have findings of their own.
+    let program = inventory.about.program.and_then(|path| inventory.tree.follow(path));
+    let program = program.map(|(path, _)| path);
+    let mut faults: Vec<(Severity, String, &RootPath)> = Vec::new();
+    for (path, node) in inventory.tree.iter() {
+        let What::File(source) = &node.what else { continue };
+        let is_own = program.as_ref() == Some(path) || path.as_str().starts_with(".singularity.d/");
+        if node.mode & 0o111 == 0 || is_own {
+            continue;
+        }
+        let Some(severity) = named.of_script(path, node) else { continue };
+        if let Some(fault) = fault(inventory, source)? {
+            faults.push((severity, fault, path));
+        }
+    }
+    // A package has some scripts for few people; without all of its commands it is of no use.
+    let mut of_package: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (_, _, path) in &faults {
+        if let Some((package, commands)) = named.commands_beside(path) {
+            of_package.entry(package).or_insert((0, commands)).0 += 1;
+        }
+    }
+    let mut lacking: BTreeMap<(Severity, String), Vec<&RootPath>> = BTreeMap::new();
+    for (severity, fault, path) in faults {
+        let package = named.commands_beside(path).and_then(|(name, _)| of_package.get(name));
+        let severity = match package {
+            Some((lacking, all)) if lacking < all => severity.max(Severity::Warning),
+            _ => severity,
+        };
+        lacking.entry((severity, fault)).or_default().push(path);
+    }
+    for ((severity, fault), scripts) in lacking {
+        let Some((first, others)) = scripts.split_first() else { continue };
+        let mut message = fault.clone();
+        match others {
+            [] => {}
+            [other] => message.push_str(&format!("; `{other}`, too")),
+            others => message.push_str(&format!("; {} other scripts, too", others.len())),
+        }
+        let finding = Finding::new(severity, "interpreter", first, message);
+        let package = INTERPRETERS.iter().find(|(name, _)| {
+            fault.contains(&format!("/{name}`")) || fault.contains(&format!("env {name}`"))
+        });
+        findings.push(match package {
+            Some((_, package)) => {
+                finding.hint(format!("add `{package}` to `base.packages`, beside `default`"))
+            }
+            None => finding,
+        });
+    }
+    Ok(())
+}
+
+/// What keeps Linux from starting a script; `None` for what is not one, or starts.
+pub(super) fn fault(inventory: &Inventory<'_>, source: &FileBytes) -> Result<Option<String>> {
+    let Some(line) = first_line(source)? else { return Ok(None) };
+    let text = line.trim_matches([' ', '\t']);
+    let (interpreter, argument) = text.split_once([' ', '\t']).unwrap_or((text, ""));
+    let argument = argument.trim_matches([' ', '\t']);
+    if interpreter.ends_with('\r') {
+        return Ok(Some(
+            "its first line ends as lines of Windows do, so that Linux does not find its interpreter; `dos2unix` changes that"
+                .to_owned(),
+        ));
+    }
+    let found = RootPath::inside(interpreter).and_then(|path| inventory.tree.follow(&path));
+    let is_program = |node: &Node| matches!(node.what, What::File(_)) && node.mode & 0o111 != 0;
+    if !found.as_ref().is_some_and(|(_, node)| is_program(node)) {
+        return Ok(Some(format!("it is a script for `{interpreter}`, which is not in the image")));
+    }
+    if interpreter.rsplit('/').next() != Some("env") {
+        return Ok(None);
+    }
+    Ok(match asked_of_env(argument) {
+        Some(name) if name.contains('/') || find(inventory, &name) => None,
+        Some(name) if name.contains(' ') => Some(format!(
+            "its first line asks `env` for a program with the name `{name}`; write `env -S {name}`"
+        )),
+        Some(name) => Some(format!(
+            "it is a script for `env {name}`, and `PATH` of the image has no `{name}`"
+        )),
+        None => None,
+    })
+}
+
+fn find(inventory: &Inventory<'_>, name: &str) -> bool {
+    find_program(inventory.tree, &inventory.about.env, name).is_some()
+}
+
+/// The program that `env` starts with this one argument, as Linux passes it: without `-S`, all of it
+/// is one name.
+fn asked_of_env(argument: &str) -> Option<String> {
+    let split = ["-S", "--split-string=", "--split-string ", "-vS"]
+        .iter()
+        .find_map(|option| argument.strip_prefix(option));
+    let Some(split) = split else {
+        return (!argument.is_empty() && !argument.starts_with('-')).then(|| argument.to_owned());
+    };
+    let mut words = split.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "-u" | "-C" | "--unset" | "--chdir" => drop(words.next()),
+            word if word.starts_with('-') || word.contains('=') => {}
+            word => return Some(word.trim_matches(['"', '\'']).to_owned()),
+        }
+    }
+    None
+}
+
+/// The first line of a script, behind `#!`.
+pub(super) fn first_line(source: &FileBytes) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    match source {
+        FileBytes::Bytes(bytes) => line.extend(bytes.iter().take(MAX_SHEBANG as usize)),
+        FileBytes::File { path, .. } => {
+            let file = File::open(path).map_err(Error::io("open", path))?;
+            file.take(MAX_SHEBANG).read_to_end(&mut line).map_err(Error::io("read", path))?;
+        }
+    }
+    let Some(rest) = line.strip_prefix(b"#!") else { return Ok(None) };
+    let first = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(Some(String::from_utf8_lossy(first).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn env_takes_all_that_follows_for_one_name_unless_it_is_told_to_split() {
+        for (argument, expected) in [
+            ("python3", Some("python3")),
+            ("python3 -u", Some("python3 -u")),
+            ("-S python3 -u", Some("python3")),
+            ("-Spython3", Some("python3")),
+            ("-S -i A=1 -u B perl -w", Some("perl")),
+            ("--split-string=bash -e", Some("bash")),
+            ("-i", None),
+            ("", None),
+        ] {
+            assert_eq!(asked_of_env(argument).as_deref(), expected, "{argument}");
+        }
+    }
+}
