@@ -719,7 +719,6 @@ fn interpreters_of_scripts_must_be_there() {
     assert!(found[2].message.contains("Windows"), "{found:?}");
     assert_eq!(found[3].hint.as_deref(), Some("add `perl` to `base.packages`, beside `default`"));
     // A package whose other commands start.
-    let mut image = image;
     of_base(&mut image, "usr/bin/three", 0o755, "");
     let list = "var/lib/dpkg/status.d/named.list";
     of_base(&mut image, list, 0o644, "/usr/bin/one\n/usr/bin/three\n");

@@ -14,6 +14,8 @@ use crate::rootfs::{RootPath, Rootfs, What};
 use crate::sif::Arch;
 use crate::{Error, Result};
 
+/// The shells that start jobs, and wrappers around them.
+const SHELLS: [&str; 2] = ["bin/sh", "bin/bash"];
 /// Folders that files share without belonging together.
 const SHARED: [&str; 4] =
     ["usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/local/lib", "usr/local/bin"];
@@ -27,8 +29,11 @@ pub(super) fn check(
     named: &Named<'_>,
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
-    let program = inventory.about.program.and_then(|path| inventory.tree.follow(path));
-    let program = program.map(|(path, _)| path);
+    // Jobs start the program, and all of them a shell.
+    let started = SHELLS.iter().filter_map(|path| RootPath::inside(path));
+    let started = started.chain(inventory.about.program.cloned());
+    let started: BTreeSet<RootPath> =
+        started.filter_map(|path| inventory.tree.follow(&path)).map(|(path, _)| path).collect();
     let library_path = inventory.library_path();
     let elsewhere = Elsewhere::of(inventory.tree);
     let fallback = |name: &str, by: &RootPath| elsewhere.find(name, by);
@@ -45,8 +50,7 @@ pub(super) fn check(
         .collect();
     let mut roots: Vec<(Severity, bool, &Elf<'_>)> = Vec::new();
     for elf in &inventory.elves {
-        let is_program = program.as_ref() == Some(elf.path);
-        let of_build = is_program || ours(elf.node);
+        let of_build = started.contains(elf.path) || ours(elf.node);
         let severity = match of_build {
             true if is_plugin(elf.path) => plugin_severity(elf.path),
             true => Severity::Error,
@@ -184,12 +188,14 @@ fn is_own(folder: &str) -> bool {
     !is_of_build && folder.split('/').count() >= OWN_DEPTH && !SHARED.contains(&folder)
 }
 
-/// Libraries that are missing, with who needs them.
+/// Libraries that are missing, by severity, whether a plugin needs it, and name.
 #[derive(Default)]
-struct Missing {
-    /// By severity, whether a plugin needs it, and its name: who needs it, and where it was
-    /// searched for first.
-    by: BTreeMap<(Severity, bool, String), (Vec<RootPath>, Vec<String>)>,
+struct Missing(BTreeMap<(Severity, bool, String), Needed>);
+
+/// Who needs a library, and where it was searched for first.
+struct Needed {
+    by: Vec<RootPath>,
+    searched: Vec<String>,
 }
 
 impl Missing {
@@ -201,12 +207,13 @@ impl Missing {
         by: RootPath,
         searched: Vec<String>,
     ) {
-        let known = self.by.entry((severity, is_plugin, library));
-        known.or_insert_with(|| (Vec::new(), searched)).0.push(by);
+        let known = self.0.entry((severity, is_plugin, library));
+        known.or_insert_with(|| Needed { by: Vec::new(), searched }).by.push(by);
     }
 
     fn findings(self, named: &Named<'_>) -> impl Iterator<Item = Finding> {
-        self.by.into_iter().filter_map(move |((severity, is_plugin, library), (by, searched))| {
+        self.0.into_iter().filter_map(move |((severity, is_plugin, library), needed)| {
+            let Needed { by, searched } = needed;
             let (first, others) = by.split_first()?;
             let folders = searched.join(" ");
             let mut message = format!("it needs `{library}`, which none of {folders} has");

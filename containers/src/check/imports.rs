@@ -122,11 +122,10 @@ fn programs(inventory: &Inventory<'_>, named: &Named<'_>) -> Result<Vec<Source>>
     let files = recipe.and_then(|recipe| recipe.app).map(|app| app.files).unwrap_or_default();
     for inside in files.keys().filter_map(|inside| RootPath::inside(inside)) {
         match tree.follow(&inside) {
+            // A module beside a program is not started itself.
             Some((file, node)) if matches!(node.what, What::File(_)) => {
-                // A module beside a program is not started itself.
-                if is_program(tree, &file)? && is_python(&file)? {
-                    add(file, Severity::Error);
-                }
+                let is_started = is_program(tree, &file)? && is_python(&file)?;
+                is_started.then(|| add(file, Severity::Error));
             }
             Some((folder, _)) => {
                 let prefix = format!("{}/", folder.as_str());

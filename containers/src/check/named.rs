@@ -49,7 +49,7 @@ impl<'a> Named<'a> {
             package_of,
             installed,
             is_foreign: base.is_none_or(|base| base.oci.is_some()),
-            folders: program_folders(&inventory.about.env).into_iter().filter_map(real).collect(),
+            folders: program_folders(inventory.about.env).into_iter().filter_map(real).collect(),
         })
     }
 

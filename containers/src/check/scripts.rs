@@ -122,7 +122,7 @@ pub(super) fn fault(inventory: &Inventory<'_>, source: &FileBytes) -> Result<Opt
 }
 
 fn find(inventory: &Inventory<'_>, name: &str) -> bool {
-    find_program(inventory.tree, &inventory.about.env, name).is_some()
+    find_program(inventory.tree, inventory.about.env, name).is_some()
 }
 
 /// The program that `env` starts with this one argument, as Linux passes it: without `-S`, all of it

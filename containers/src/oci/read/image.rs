@@ -139,7 +139,7 @@ impl OciLayout {
         search.look(from, 0)?;
         let Search { found, mut seen, .. } = search;
         let mut found: Vec<(OciImage, Option<String>)> = found;
-        found.sort_by(|(a, _), (b, _)| a.digest.to_string().cmp(&b.digest.to_string()));
+        found.sort_by_key(|(image, _)| image.digest.to_string());
         found.dedup_by(|(a, _), (b, _)| a.digest == b.digest);
         // An image for newer processors beside one for all of them is not a second image.
         let least = found.iter().map(|(_, variant)| variant_rank(variant.as_deref())).min();
