@@ -166,4 +166,22 @@ mod tests {
         tree.remove(&RootPath::new("etc/ld.so.cache").unwrap());
         assert_eq!(configured(&tree).unwrap(), [""; 0]);
     }
+
+    #[test]
+    fn musl_has_folders_and_libraries_of_its_own() {
+        let mut tree = Rootfs::default();
+        assert_eq!(of_musl(&tree).unwrap(), None);
+        let loader = RootPath::new("lib/ld-musl-x86_64.so.1").unwrap();
+        tree.add_text(Layer::Base, &loader, 0o755, "").unwrap();
+        let usual = OF_MUSL.map(str::to_owned);
+        assert_eq!(of_musl(&tree).unwrap().unwrap(), usual);
+        let at = RootPath::new("etc/ld-musl-x86_64.path").unwrap();
+        tree.add_text(Layer::Base, &at, 0o644, "/a:/b\n/c\nrelative\n").unwrap();
+        assert_eq!(of_musl(&tree).unwrap().unwrap(), ["/a", "/b", "/c"]);
+        for (name, expected) in
+            [("libc.musl-x86_64.so.1", true), ("libm.so", true), ("libmagic.so", false)]
+        {
+            assert_eq!(is_in_musl(name), expected, "{name}");
+        }
+    }
 }
