@@ -212,6 +212,25 @@ pub enum Error {
         /// Why the byte code could not be made.
         reason: String,
     },
+    /// Maintainer scripts of Debian packages that failed.
+    #[error("{} failed: {reason}", of_packages("the maintainer scripts", packages))]
+    Scripts {
+        /// The packages; empty if none of them was run.
+        packages: Vec<String>,
+        /// What was printed last.
+        reason: String,
+    },
+    /// Debian packages that need their maintainer scripts, which cannot be run here.
+    #[error(
+        "{} must be run, and cannot be: {reason}",
+        of_packages("the maintainer scripts", packages)
+    )]
+    ScriptsNeeded {
+        /// The packages.
+        packages: Vec<String>,
+        /// Why scripts cannot be run.
+        reason: String,
+    },
     /// An `image.lock` that was made for another recipe.
     #[error("the lock file `{path}` is out of date: the recipe has changed")]
     Stale {
@@ -355,6 +374,20 @@ pub enum Error {
         /// The rule broken, with expected and found.
         reason: String,
     },
+}
+
+/// `WHAT of `a`, `b``; at most as many names as fit into a line.
+fn of_packages(what: &str, packages: &[String]) -> String {
+    const SHOWN: usize = 8;
+    if packages.is_empty() {
+        return what.to_owned();
+    }
+    let shown = packages.iter().take(SHOWN).map(|name| format!("`{name}`"));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if packages.len() > SHOWN {
+        text.push_str(&format!(" and {} others", packages.len() - SHOWN));
+    }
+    format!("{what} of {text}")
 }
 
 impl Error {

@@ -13,6 +13,8 @@ pub enum Step {
     Fetch,
     /// Archives are unpacked: bytes of all of them.
     Unpack,
+    /// Maintainer scripts are run.
+    Scripts,
     /// Images are written: bytes of all files, once per format.
     Write,
     /// Blobs are sent to a registry: bytes of all of them.
@@ -43,6 +45,21 @@ pub enum Note<'a> {
         taken: &'a str,
         /// Platforms of the others.
         others: &'a [String],
+    },
+    /// Maintainer scripts were not run, for this reason. What is known of them was done.
+    ScriptsNotRun {
+        /// Why they were not run.
+        why: &'a str,
+        /// Packages whose scripts do more than is known.
+        unknown: &'a [String],
+    },
+    /// A file was not the same after maintainer scripts were run twice: the image cannot be
+    /// made again.
+    NotReproducible {
+        /// The package whose script wrote it.
+        package: &'a str,
+        /// The file in the image.
+        path: &'a str,
     },
     /// The cache did not take an image's blocks, for this reason: the next build
     /// compresses all of them again.

@@ -20,6 +20,7 @@
 //! | [`registry`] | images in registries: pushed and pulled |
 //! | [`replay`] | HTCondor's lines, tried on an image |
 //! | [`rootfs`] | the files of an image, before they are written |
+//! | [`scripts`] | maintainer scripts of Debian packages, run without root |
 //! | [`sif`] | Singularity image files: written, and read back |
 //! | [`singularity`] | what runtimes look for inside |
 //! | [`sbom`] | a list of what is inside |
@@ -59,6 +60,7 @@ pub mod registry;
 pub mod replay;
 pub mod rootfs;
 pub mod sbom;
+pub mod scripts;
 pub mod sif;
 pub mod singularity;
 pub mod store;

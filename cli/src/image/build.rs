@@ -70,6 +70,12 @@ pub(super) struct BuildArgs {
     /// Fail if image.lock would have to be made or changed
     #[arg(long)]
     pub(super) locked: bool,
+    /// Do not run Debian's maintainer scripts; only do what is known of them
+    ///
+    /// They are run in a user namespace. Where that is forbidden, this builds an image without what
+    /// they do, and names the packages concerned.
+    #[arg(long)]
+    pub(super) no_scripts: bool,
     /// Write the image even if checks fail; findings are still shown
     #[arg(long)]
     pub(super) force: bool,
@@ -123,6 +129,7 @@ fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, F
     options.dry_run = args.dry_run;
     options.host_paths = check::host_paths();
     options.tools = tools();
+    options.no_scripts = args.no_scripts;
     Ok(options)
 }
 

@@ -44,6 +44,12 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::ByteCode { .. } => {
             "build on a machine with the image's CPU architecture, or set `bytecode = false` in `[python]`"
         }
+        Error::Scripts { .. } => {
+            "leave the package out, or build with `--no-scripts`: the image then lacks what its scripts do"
+        }
+        Error::ScriptsNeeded { .. } => {
+            "build on a machine of the image's CPU architecture that allows user namespaces, with a lock file by this release (`gular image lock`); or build with `--no-scripts`: the image then lacks what these scripts do"
+        }
         Error::Stale { .. } => {
             "make the lock file again with `gular image lock`, or undo the change to the recipe"
         }

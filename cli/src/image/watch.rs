@@ -38,7 +38,7 @@ impl<'a> Bars<'a> {
 
     fn make(&self, step: Step) -> ProgressBar {
         match step {
-            Step::Resolve => counter(word(step), self.output),
+            Step::Resolve | Step::Scripts => counter(word(step), self.output),
             _ => bytes_bar(word(step), 0, self.output),
         }
     }
@@ -50,6 +50,7 @@ fn word(step: Step) -> &'static str {
         Step::Fetch => "fetch",
         Step::Unpack => "unpack",
         Step::Push => "push",
+        Step::Scripts => "run",
         _ => "write",
     }
 }
@@ -107,6 +108,18 @@ impl ImageWatch for Bars<'_> {
                     "`{name}` holds several images: the one for {taken} is taken (others: {others}; see `--platform`)"
                 )
             }
+            Note::ScriptsNotRun { why, unknown } => {
+                let rest = match unknown {
+                    [] => "what they do is known and was done without them".to_owned(),
+                    names => {
+                        format!("what these packages would do is missing: {}", names.join(", "))
+                    }
+                };
+                format!("Debian's maintainer scripts were not run, since {why}: {rest}")
+            }
+            Note::NotReproducible { package, path } => format!(
+                "`{path}` differs each time the maintainer script of `{package}` is run: the image cannot be made again with the same bytes"
+            ),
             Note::NotCached(why) => format!("the next build will compress everything again: {why}"),
             _ => return,
         };

@@ -1,8 +1,8 @@
 //! Files that the installation of packages creates besides the unpacked ones, as far as images need
 //! them.
 //!
-//! No script of a package is run. [`prepare`] comes before packages are laid in a
-//! tree, [`finish`] after, [`status`] for each of them.
+//! [`lay`] puts packages into a tree and does what is known of their scripts; the scripts
+//! themselves are run by [`scripts`](crate::scripts). [`status`] comes before, for each package.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::paragraphs;
 use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
-use crate::store::{Filling, Limits, deb_control};
+use crate::store::{Filling, Limits, Listing, deb_control};
 use crate::{Error, Result};
 
 /// Directories that are links into `usr` since Debian 12, for packages unpacked over
@@ -61,11 +61,57 @@ const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Largest file that is copied or joined; the bundle has 220 KB.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// The folder of control files, which no image has: images without dpkg have no use for them.
+pub(crate) const INFO: &str = "var/lib/dpkg/info";
+
+/// Lays packages into an empty tree, and makes what is known of their scripts.
+///
+/// # Errors
+/// Those of [`finish`].
+pub fn lay<'a>(debs: impl IntoIterator<Item = &'a Listing>) -> Result<Rootfs> {
+    let mut tree = unpack(debs)?;
+    finish(&mut tree, Layer::Base)?;
+    Ok(tree)
+}
+
+/// Lays packages into an empty tree as they are.
+///
+/// # Errors
+/// Those of [`Rootfs::add`].
+pub(crate) fn unpack<'a>(debs: impl IntoIterator<Item = &'a Listing>) -> Result<Rootfs> {
+    let mut tree = Rootfs::default();
+    prepare(&mut tree, Layer::Base)?;
+    for files in debs {
+        files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
+    }
+    Ok(tree)
+}
+
+/// Pages that people read stay out, as in Debian's own slim images; licences stay, and the list of
+/// names by which locales are made.
+fn is_wanted(path: &str) -> bool {
+    let folders = [
+        "usr/share/man/",
+        "usr/share/info/",
+        "usr/share/locale/",
+        "usr/share/lintian/",
+        "var/lib/dpkg/info/",
+    ];
+    match path.strip_prefix("usr/share/doc/") {
+        // A package's folder may be a link to that of another.
+        Some(rest) => !rest.contains('/') || rest.ends_with("/copyright"),
+        None => {
+            path == "usr/share/locale/locale.alias"
+                || !folders.iter().any(|folder| path.starts_with(folder))
+        }
+    }
+}
+
 /// Makes `bin`, `lib`, `lib64` and `sbin` links into `usr`.
 ///
 /// # Errors
 /// Those of [`Rootfs::add`].
-pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     for name in MERGED {
         let target = format!("usr/{name}");
         tree.add_dir(layer, &path(&target)?)?;
@@ -75,7 +121,8 @@ pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
 }
 
 /// Adds a package's control data as a file in `var/lib/dpkg/status.d`, where scanners find the
-/// packages of images without dpkg's database.
+/// packages of images without dpkg's database, and its control files in `var/lib/dpkg/info`, where
+/// [`scripts`](crate::scripts) finds them.
 ///
 /// # Errors
 /// [`Error::Archive`] for a package that says nothing sound; [`Error::Limit`], [`Error::Io`].
@@ -94,6 +141,10 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
         let place = path(&format!("{place}.md5sums"))?;
         filling.add_file(&place, 0o644, &mut sums.as_bytes(), limits)?;
     }
+    for (kind, bytes) in control.info {
+        let place = path(&format!("{INFO}/{name}.{kind}"))?;
+        filling.add_file(&place, 0o755, &mut bytes.as_slice(), limits)?;
+    }
     Ok(())
 }
 
@@ -102,7 +153,7 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
 ///
 /// # Errors
 /// [`Error::Io`] when a file cannot be read; those of [`Rootfs::add`].
-pub fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     for (name, mode) in DIRS {
         let dir = path(name)?;
         if tree.follow(&dir).is_none() {
@@ -210,6 +261,21 @@ mod tests {
                 String::from_utf8_lossy(bytes).into_owned()
             }
             other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pages_stay_out_and_licences_in() {
+        for (path, wanted) in [
+            ("usr/bin/bash", true),
+            ("usr/share/doc/bash", true),
+            ("usr/share/doc/bash/copyright", true),
+            ("usr/share/doc/bash/README.gz", false),
+            ("usr/share/locale/de/LC_MESSAGES/bash.mo", false),
+            ("usr/share/locale/locale.alias", true),
+            ("var/lib/dpkg/info/bash.postinst", false),
+        ] {
+            assert_eq!(is_wanted(path), wanted, "{path}");
         }
     }
 

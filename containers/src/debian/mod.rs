@@ -12,11 +12,13 @@ mod resolve;
 mod version;
 
 pub use self::control::{Paragraph, paragraphs};
-pub use self::finish::{finish, prepare, status};
+pub(crate) use self::finish::{INFO, unpack};
+pub use self::finish::{lay, status};
 pub use self::keyring::Keyring;
 pub use self::packages::DEFAULT_PACKAGES;
+pub(crate) use self::packages::DEFAULT_TOOLS;
 pub use self::relation::{Constraint, Relation, relations};
 pub use self::release::Release;
 pub(crate) use self::release::snapshot;
-pub use self::resolve::{Archive, DebianPackage, resolve};
+pub use self::resolve::{Archive, DebianPackage, resolve, tools};
 pub use self::version::Version;

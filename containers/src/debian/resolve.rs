@@ -8,8 +8,19 @@ use super::relation::{Relation, relations};
 use super::{Paragraph, Version};
 use crate::{Error, Result, Sha256};
 
-/// Packages that only scripts at installation need, which are never run here.
-const INSTALL_ONLY: [&str; 2] = ["debconf", "dpkg"];
+/// Packages that only scripts at installation need, so that an image has them only if it asks for
+/// them by name.
+const INSTALL_ONLY: [&str; 5] =
+    ["debconf", "dpkg", "init-system-helpers", "usr-is-merged", "usrmerge"];
+
+/// Packages that are needed to run scripts, beside the essential ones.
+const TOOLS: [(&str, &str); 5] = [
+    ("debconf", "scripts ask their questions by it"),
+    ("dpkg", "calls scripts in their order"),
+    ("fakeroot", "scripts give files to users that a namespace does not have"),
+    ("init-system-helpers", "scripts announce services by it"),
+    ("mount", "leaves the machine's file system"),
+];
 
 /// A package of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +40,8 @@ pub struct DebianPackage {
     pub sha256: Sha256,
     /// Its architecture, `all` among them.
     pub arch: String,
+    /// Whether every system has it, so that scripts use it without saying so (Policy 3.8).
+    pub essential: bool,
     needs: Vec<Vec<Relation>>,
     provides: Vec<Relation>,
 }
@@ -131,6 +144,30 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a De
     Ok(chosen.into_values().collect())
 }
 
+/// Returns the packages that are needed to run the scripts of `packages`, beside themselves, and
+/// those of `further` with them; none if the archive does not have them.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn tools<'a>(
+    archive: &'a Archive,
+    packages: &[&'a DebianPackage],
+    further: &[&str],
+) -> Result<Vec<&'a DebianPackage>> {
+    if TOOLS.iter().any(|(name, _)| archive.get(name).is_none()) {
+        return Ok(Vec::new());
+    }
+    let essential = archive.packages.values().filter(|package| package.essential);
+    let further = further.iter().copied().filter(|name| archive.get(name).is_some());
+    let names = TOOLS.iter().map(|(name, _)| *name).chain(further);
+    let names = names.chain(essential.map(|package| package.name.as_str()));
+    let own: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let wanted: Vec<String> = own.iter().copied().chain(names).map(str::to_owned).collect();
+    let mut all = resolve(archive, &wanted)?;
+    all.retain(|package| !own.contains(package.name.as_str()));
+    Ok(all)
+}
+
 fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<DebianPackage> {
     let name = paragraph.get("package").unwrap_or("?").to_owned();
     let wrong = |field: &str| Error::Debian {
@@ -157,7 +194,19 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<DebianP
         needs.extend(relations.into_iter().filter(at_run));
     }
     let (name, root) = (name.clone(), root.clone());
-    Ok(DebianPackage { name, version, filename, root, bytes, sha256, arch, needs, provides })
+    let essential = paragraph.get("Essential") == Some("yes");
+    Ok(DebianPackage {
+        name,
+        version,
+        filename,
+        root,
+        bytes,
+        sha256,
+        arch,
+        essential,
+        needs,
+        provides,
+    })
 }
 
 #[cfg(test)]
@@ -214,6 +263,37 @@ mod tests {
         let with_mawk = names(&archive, &["bash", "mawk"]);
         assert!(
             with_mawk.contains(&"mawk=1.3".to_owned()) && !with_mawk.contains(&"gawk=5".to_owned())
+        );
+    }
+
+    #[test]
+    fn tools_are_what_scripts_need_and_the_image_does_not_have() {
+        let mut packages = vec![
+            ("a", "1", "Depends: libc6, debconf\n"),
+            ("libc6", "1", ""),
+            ("dpkg", "1", "Pre-Depends: libc6, tar\n"),
+            ("tar", "1", "Essential: yes\n"),
+            ("sed", "1", "Essential: yes\n"),
+            ("unasked", "1", ""),
+            ("debconf", "1", "Depends: perl-base\n"),
+            ("perl-base", "1", "Essential: yes\n"),
+            ("fakeroot", "1", ""),
+            ("init-system-helpers", "1", "Essential: yes\n"),
+        ];
+        let found = |packages: &[(&str, &str, &str)]| -> Vec<String> {
+            let archive = archive(packages);
+            let own = resolve(&archive, &["a".to_owned(), "sed".to_owned()]).unwrap();
+            tools(&archive, &own, &["sed", "none"])
+                .unwrap()
+                .iter()
+                .map(|package| package.name.clone())
+                .collect()
+        };
+        assert!(found(&packages).is_empty(), "the archive has no `mount`");
+        packages.push(("mount", "1", ""));
+        assert_eq!(
+            found(&packages),
+            ["debconf", "dpkg", "fakeroot", "init-system-helpers", "mount", "perl-base", "tar"]
         );
     }
 

@@ -26,6 +26,9 @@ pub struct ImageLock {
     pub oci: Option<Oci>,
     /// Debian packages, by name.
     pub debs: Vec<Package>,
+    /// Further Debian packages that are needed to run the scripts of those, and are not in the
+    /// image: dpkg and what it needs, by name.
+    pub tools: Vec<Package>,
     /// Wheels that libraries are taken from, by name.
     pub wheels: Vec<Package>,
     /// Python packages.
@@ -87,12 +90,17 @@ impl ImageLock {
         }
     }
 
-    /// Bytes of all packages' files.
+    /// Bytes of all packages' files, the tools' included.
     pub fn bytes(&self) -> u64 {
-        self.packages().map(|package| package.bytes).sum()
+        self.archives().map(|package| package.bytes).sum()
     }
 
-    /// All packages: Debian's, then the wheels.
+    /// All packages whose files a build needs.
+    pub fn archives(&self) -> impl Iterator<Item = &Package> {
+        self.packages().chain(&self.tools)
+    }
+
+    /// The packages of the image: Debian's, then the wheels.
     pub fn packages(&self) -> impl Iterator<Item = &Package> {
         self.debs.iter().chain(self.all_wheels())
     }

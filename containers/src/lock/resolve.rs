@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::document::{Debian, ImageLock, conda_archive, recipe_digest};
 use super::oci;
-use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
+use crate::debian::{self, Archive, DEFAULT_PACKAGES, DEFAULT_TOOLS, Keyring, Release, snapshot};
 use crate::fetch::Transport;
 use crate::package_sources::Sources;
 use crate::python::{self, DEBIAN_PACKAGE, Interpreter};
@@ -45,6 +45,7 @@ pub fn resolve(
         debian: None,
         oci: None,
         debs: Vec::new(),
+        tools: Vec::new(),
         wheels: Vec::new(),
         python: None,
         conda: conda_archive(recipe, dir)?,
@@ -133,7 +134,9 @@ fn debian_base(
     }
     let asked = recipe.base.packages.clone();
     let mut wanted = asked.unwrap_or_else(|| vec![DEFAULT.to_owned()]);
+    let mut further: &[&str] = &[];
     if let Some(at) = wanted.iter().position(|name| name == DEFAULT) {
+        further = &DEFAULT_TOOLS;
         wanted.splice(at..=at, DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()));
     }
     if recipe.python.is_some() && !wanted.iter().any(|name| name == DEBIAN_PACKAGE) {
@@ -144,6 +147,9 @@ fn debian_base(
     let snapshot = snapshot(newest).unwrap_or_default();
     let official = releases.iter().all(|release| release.origin.as_deref() == Some(DEBIAN));
     let snapshot = if official { snapshot } else { String::new() };
+    for package in debian::tools(&archive, &packages, further)? {
+        lock.tools.push(deb(package, sources, &snapshot)?);
+    }
     for package in packages {
         lock.debs.push(deb(package, sources, &snapshot)?);
     }

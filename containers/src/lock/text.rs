@@ -52,6 +52,8 @@ struct Text {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     deb: Vec<Package>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool: Vec<Package>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wheel: Vec<Package>,
     #[serde(skip_serializing_if = "Option::is_none")]
     python: Option<LockedPython>,
@@ -111,6 +113,7 @@ impl ImageLock {
             debian: read.debian,
             oci: read.oci,
             debs: read.deb,
+            tools: read.tool,
             wheels: read.wheel,
             python: read.python,
             conda: read.conda,
@@ -134,6 +137,7 @@ impl ImageLock {
             debian: self.debian.clone(),
             oci: self.oci.clone(),
             deb: sorted.debs,
+            tool: sorted.tools,
             wheel: sorted.wheels,
             python: sorted.python,
             conda: sorted.conda,
@@ -144,6 +148,7 @@ impl ImageLock {
 
     fn sort(&mut self) {
         self.debs.sort_by(|a, b| a.name.cmp(&b.name));
+        self.tools.sort_by(|a, b| a.name.cmp(&b.name));
         self.wheels.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some(python) = &mut self.python {
             python.wheels.sort_by(|a, b| a.name.cmp(&b.name));
@@ -154,7 +159,8 @@ impl ImageLock {
     fn sound(&self) -> std::result::Result<(), (String, String)> {
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
-        let debs = self.debs.iter().map(|deb| ("deb", deb));
+        // A tool is a Debian package, too, and none of the image's.
+        let debs = self.debs.iter().chain(&self.tools).map(|deb| ("deb", deb));
         for (kind, package) in debs.chain(self.all_wheels().map(|wheel| ("wheel", wheel))) {
             let Package { name, urls, .. } = package;
             let wrong = |reason: String| Err((format!("\"{name}\""), reason));
@@ -232,6 +238,7 @@ mod tests {
             }),
             oci: Some(Oci { path: OciBase::Path("base".into()), digest: sha256.into() }),
             debs: vec![deb("libc6"), deb("bash")],
+            tools: vec![deb("perl-base"), deb("dpkg")],
             wheels: vec![Package {
                 name: "torch".to_owned(),
                 version: "2.11.0".to_owned(),

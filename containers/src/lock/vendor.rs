@@ -29,7 +29,7 @@ pub fn vendor(
     let mut before = 0;
     // Wheels beside the recipe are taken along with it.
     let is_here = |package: &&Package| package.urls.iter().any(|url| url.starts_with("./"));
-    for package in lock.packages().filter(|package| !is_here(package)) {
+    for package in lock.archives().filter(|package| !is_here(package)) {
         let progress = |done: u64| progress(&package.name, before + done);
         let told = Told { progress: &progress, waiting };
         // A package without a file name is refused by [`Archives::get`].

@@ -7,16 +7,18 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::compile_python::compile_python;
+use super::maintainer_scripts::maintainer_scripts;
 use super::program::program;
 use super::{
     Asked, AssembledImage, BuildOptions, ImageFormat, ImageWatch, Note, Output, Places, Program,
     Project, Step, Writing, lock, unpack,
 };
-use crate::assemble::Parts;
+use crate::assemble::{Base, Parts};
 use crate::check::{CheckReport, size};
 use crate::export::ImageFacts;
 use crate::fetch::Transport;
 use crate::lock::ImageLock;
+use crate::python::Interpreter;
 use crate::replay::{Replay, Replays, judge};
 use crate::{Error, Result};
 
@@ -102,12 +104,23 @@ fn assembled(
     let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
     let mut unpacked = unpack(lock, &places, transport, watch)?;
     let conda = unpacked.take_conda();
-    let sources = unpacked.sources()?;
-    let (base, wheels, mut python) = unpacked.into_parts();
-    if let (Some(python), Some(asked)) = (&mut python, &project.recipe.python)
-        && asked.bytecode
-    {
-        python.byte_code = compile_python(options, lock, &base, python.minor, &sources, watch)?;
+    let minor = Interpreter::of_debs(&lock.debs, lock.platform.0).ok().map(|found| found.minor);
+    let sources = minor.map_or_else(|| Ok(Vec::new()), |minor| unpacked.sources(minor))?;
+    let scripts = maintainer_scripts(options, lock, &unpacked, &places, transport, watch)?;
+    let (mut base, wheels, mut python) = unpacked.into_parts(scripts);
+    match (&mut python, &project.recipe.python, &mut base, minor) {
+        (Some(python), Some(asked), ..) if asked.bytecode => {
+            python.byte_code = compile_python(options, lock, &base, python.minor, &sources, watch)?;
+        }
+        // A Python among `packages`. It works without byte code too, as on another processor.
+        (None, _, Base::Debian(..), Some(minor)) => {
+            match compile_python(options, lock, &base, minor, &sources, watch) {
+                Ok(byte_code) => base.add(byte_code),
+                Err(Error::ByteCode { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        _ => {}
     }
     let parts = Parts {
         recipe: &project.recipe,

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 ///
 /// ```text
 /// CACHE/archives   packages as they were fetched
-/// CACHE/store-2    packages, unpacked; the number changes with what they become
+/// CACHE/store-3    packages, unpacked; the number changes with what they become
 /// CACHE/blocks     compressed blocks of SIFs
 /// CACHE/layers     OCI layers
 /// CACHE/uploads    where uploads to registries go on after a kill
@@ -36,7 +36,7 @@ impl BuildCache {
 
     /// The store of unpacked packages.
     pub fn store(&self) -> Store {
-        Store::new(&self.dir.join("store-2"))
+        Store::new(&self.dir.join("store-3"))
     }
 
     /// The cache of SIF blocks, of at most `limit_bytes`.

@@ -118,7 +118,7 @@ pub fn image(
         tree: assembled.tree,
         base: match &parts.base {
             Base::Image(image) => Some(Arc::clone(image)),
-            Base::Scratch | Base::Debian(_) => None,
+            Base::Scratch | Base::Debian(..) => None,
         },
         program: assembled.program,
         command,

@@ -63,6 +63,7 @@ mod cache;
 mod compile_python;
 mod image;
 mod lock;
+mod maintainer_scripts;
 mod options;
 mod program;
 mod project;

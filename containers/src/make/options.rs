@@ -53,8 +53,10 @@ pub struct BuildOptions<'a> {
     pub dry_run: bool,
     /// Paths of this machine that nothing inside should name.
     pub host_paths: Vec<String>,
-    /// The tools that replay HTCondor's lines.
+    /// The tools that run maintainer scripts and replay HTCondor's lines.
     pub tools: Tools,
+    /// Do what is known of maintainer scripts, and do not run them.
+    pub no_scripts: bool,
 }
 
 impl BuildOptions<'_> {
@@ -80,6 +82,7 @@ impl BuildOptions<'_> {
             dry_run: false,
             host_paths: Vec::new(),
             tools: Tools::default(),
+            no_scripts: false,
         }
     }
 

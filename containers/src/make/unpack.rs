@@ -15,6 +15,7 @@ use crate::oci::{BaseImage, OciLayout};
 use crate::python::{BUILT, Interpreter, Python, Unit, local_path, unpack_whole};
 use crate::recipe::OciBase;
 use crate::registry::Kept;
+use crate::scripts::Scripts;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
 use crate::wheel::unpack_wheel;
 use crate::{Error, Package, Result, Sha256};
@@ -54,10 +55,32 @@ pub fn unpack<'a>(
     transport: &dyn Transport,
     watch: &dyn ImageWatch,
 ) -> Result<Unpacked<'a>> {
-    let fetched = fetch(lock, places, transport, watch);
+    let of_python = lock.python.iter().flat_map(|python| &python.wheels);
+    let keys = lock.debs.iter().chain(&lock.wheels).map(|package| (package, Key::of(package)));
+    let keys = keys.chain(of_python.map(|package| (package, Key::whole(package))));
+    let fetched = fetch(keys, places, transport, watch);
     watch.ended(Step::Fetch);
     let mut work = Work { places, transport, watch, fetched: fetched?, done: 0 };
     let unpacked = work.all(lock);
+    watch.ended(Step::Unpack);
+    unpacked
+}
+
+/// Fetches and unpacks Debian packages that no image gets: tools of a build.
+///
+/// # Errors
+/// Those of [`unpack`].
+pub(super) fn unpack_tools<'a>(
+    tools: &'a [Package],
+    places: &Places<'_>,
+    transport: &dyn Transport,
+    watch: &dyn ImageWatch,
+) -> Result<Vec<(&'a Package, Listing)>> {
+    let keys = tools.iter().map(|package| (package, Key::of(package)));
+    let fetched = fetch(keys, places, transport, watch);
+    watch.ended(Step::Fetch);
+    let mut work = Work { places, transport, watch, fetched: fetched?, done: 0 };
+    let unpacked = work.debs(tools);
     watch.ended(Step::Unpack);
     unpacked
 }
@@ -71,16 +94,13 @@ struct Fetched {
 
 /// Fetches the archives that the store does not have. Each archive is read whole once, for its
 /// check; it is unpacked from where it was found.
-fn fetch(
-    lock: &ImageLock,
+fn fetch<'a>(
+    keys: impl Iterator<Item = (&'a Package, Key)>,
     places: &Places<'_>,
     transport: &dyn Transport,
     watch: &dyn ImageWatch,
 ) -> Result<Fetched> {
     let Places { archives, store, .. } = *places;
-    let of_python = lock.python.iter().flat_map(|python| &python.wheels);
-    let keys = lock.debs.iter().chain(&lock.wheels).map(|package| (package, Key::of(package)));
-    let keys = keys.chain(of_python.map(|package| (package, Key::whole(package))));
     let missing: Vec<&Package> =
         keys.filter(|(_, key)| !store.has(&key.0)).map(|(package, _)| package).collect();
     let total: u64 = missing.iter().map(|package| package.bytes).sum();
@@ -145,10 +165,7 @@ type Fill = fn(&mut Filling, &Path, &Limits) -> Result<()>;
 
 impl Work<'_> {
     fn all<'l>(&mut self, lock: &'l ImageLock) -> Result<Unpacked<'l>> {
-        let mut debs = Vec::new();
-        for deb in &lock.debs {
-            debs.push((deb, self.listing(deb, &Key::of(deb), unpack_package)?));
-        }
+        let debs = self.debs(&lock.debs)?;
         let mut wheels = Vec::new();
         for wheel in &lock.wheels {
             wheels.push((wheel, self.listing(wheel, &Key::of(wheel), unpack_wheel)?));
@@ -171,6 +188,12 @@ impl Work<'_> {
         };
         let image = lock.oci.as_ref().map(|oci| self.base(lock, oci)).transpose()?;
         Ok(Unpacked { debs, wheels, python, conda, image })
+    }
+
+    fn debs<'l>(&mut self, debs: &'l [Package]) -> Result<Vec<(&'l Package, Listing)>> {
+        let unpacked =
+            |deb: &'l Package| Ok((deb, self.listing(deb, &Key::of(deb), unpack_package)?));
+        debs.iter().map(unpacked).collect()
     }
 
     /// A package's files: from the store, or unpacked into it.
@@ -227,12 +250,21 @@ fn unpack_package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
 }
 
 impl<'a> Unpacked<'a> {
-    /// Returns the base, the wheels, and the Python part.
-    pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
+    /// The Debian packages, each with its files.
+    pub(super) fn debs(&self) -> &[(&'a Package, Listing)] {
+        &self.debs
+    }
+
+    /// Returns the base, with what the scripts of its packages did, the wheels, and the Python
+    /// part.
+    pub fn into_parts(
+        self,
+        scripts: Scripts,
+    ) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
         let base = match self.image {
             Some(image) => Base::Image(image),
             None if self.debs.is_empty() => Base::Scratch,
-            None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect()),
+            None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect(), scripts),
         };
         (base, self.wheels, self.python)
     }
@@ -242,12 +274,11 @@ impl<'a> Unpacked<'a> {
         self.conda.take()
     }
 
-    /// The Python sources that byte code is made of.
-    pub(super) fn sources(&self) -> Result<Vec<Unit>> {
-        let Some(python) = &self.python else { return Ok(Vec::new()) };
-        let debs = self.debs.iter().map(|(deb, files)| Unit::of_deb(deb, files, python.minor));
-        let wheels = python.wheels.iter();
-        let wheels = wheels.map(|(wheel, files)| Unit::of_wheel(wheel, files, python.minor));
+    /// The Python sources that byte code is made of, for a Python with this minor number.
+    pub(super) fn sources(&self, minor: u32) -> Result<Vec<Unit>> {
+        let debs = self.debs.iter().map(|(deb, files)| Unit::of_deb(deb, files, minor));
+        let wheels = self.python.iter().flat_map(|python| &python.wheels);
+        let wheels = wheels.map(|(wheel, files)| Unit::of_wheel(wheel, files, minor));
         let units = debs.chain(wheels).collect::<Result<Vec<_>>>()?;
         Ok(units.into_iter().filter(|unit| !unit.is_empty()).collect())
     }

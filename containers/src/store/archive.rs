@@ -287,9 +287,17 @@ pub struct Control {
     pub control: String,
     /// MD5 digests of its files, as `md5sum` writes them.
     pub md5sums: Option<String>,
+    /// Its maintainer scripts and what they and dpkg need, by the kind that ends their names:
+    /// `postinst`, `triggers`.
+    pub info: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Reads `control.tar` of a Debian package, without its scripts.
+/// Kinds of control files that are kept: deb-preinst(5), deb-postinst(5), deb-prerm(5),
+/// deb-postrm(5), deb-triggers(5), deb-conffiles(5), debconf-devel(7).
+const INFO: [&str; 8] =
+    ["preinst", "postinst", "prerm", "postrm", "triggers", "conffiles", "config", "templates"];
+
+/// Reads `control.tar` of a Debian package.
 ///
 /// # Errors
 /// [`Error::Archive`] for a damaged one, [`Error::Limit`], [`Error::Io`].
@@ -297,7 +305,7 @@ pub fn deb_control(deb: &Path, limits: &Limits) -> Result<Control> {
     with_member(deb, "control.tar", |plain, name| {
         let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
         let mut tar = tar::Archive::new(plain.take(limits.bytes.saturating_add(1)));
-        let (mut control, mut md5sums, mut read) = (None, None, 0);
+        let (mut control, mut md5sums, mut info, mut read) = (None, None, Vec::new(), 0);
         let entries = tar.entries().map_err(|e| damaged(e.to_string()))?;
         for (number, entry) in entries.enumerate() {
             let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
@@ -311,9 +319,18 @@ pub fn deb_control(deb: &Path, limits: &Limits) -> Result<Control> {
                 }
             }
             let path = entry.path_bytes();
-            let into = match path.strip_prefix(b"./").unwrap_or(&path) {
-                b"control" => &mut control,
-                b"md5sums" => &mut md5sums,
+            let name = path.strip_prefix(b"./").unwrap_or(&path);
+            let kept = INFO.into_iter().find(|kind| kind.as_bytes() == name);
+            let into = match (name, kept) {
+                (b"control", _) => &mut control,
+                (b"md5sums", _) => &mut md5sums,
+                (_, Some(kind)) => {
+                    let mut bytes = Vec::new();
+                    let read = entry.read_to_end(&mut bytes);
+                    read.map_err(|e| damaged(format!("control file `{kind}`: {e}")))?;
+                    info.push((kind, bytes));
+                    continue;
+                }
                 _ => continue,
             };
             let mut text = String::new();
@@ -321,7 +338,8 @@ pub fn deb_control(deb: &Path, limits: &Limits) -> Result<Control> {
             *into = Some(text);
         }
         let control = control.ok_or_else(|| damaged("it has no control file".to_owned()))?;
-        Ok(Control { control, md5sums })
+        info.sort_by_key(|(kind, _)| *kind);
+        Ok(Control { control, md5sums, info })
     })
 }
 

@@ -1,0 +1,96 @@
+//! What the maintainer scripts of an image's packages do: from the store, or run now.
+
+use super::unpack::unpack_tools;
+use super::{BuildOptions, ImageWatch, Note, Places, Step, Unpacked};
+use crate::fetch::Transport;
+use crate::lock::ImageLock;
+use crate::scripts::{self, Installation, Scripts};
+use crate::sif::Arch;
+use crate::{Error, Result, debian};
+
+/// Runs the scripts, unless their result is known. Where they cannot be run, it does what
+/// is known of them without that, if that is all.
+pub(super) fn maintainer_scripts(
+    options: &BuildOptions<'_>,
+    lock: &ImageLock,
+    unpacked: &Unpacked<'_>,
+    places: &Places<'_>,
+    transport: &dyn Transport,
+    watch: &dyn ImageWatch,
+) -> Result<Scripts> {
+    if lock.debs.is_empty() {
+        return Ok(Scripts::None);
+    }
+    let key = scripts::key(&lock.debs, &lock.tools, lock.time);
+    let temp = options.cache.folder()?;
+    let unshare = match obstacle(options, lock) {
+        Some(why) => return read(options, unpacked, &why, watch),
+        None => options.tools.unshare.as_deref(),
+    };
+    let Some(unshare) = unshare else {
+        return read(options, unpacked, "`unshare` of util-linux is not installed", watch);
+    };
+    let mut tools = Vec::new();
+    if !places.store.has(&key) {
+        if let Some(why) = scripts::allowed(unshare, temp)? {
+            let why = format!("this machine does not allow user namespaces ({why})");
+            return read(options, unpacked, &why, watch);
+        }
+        tools = unpack_tools(&lock.tools, places, transport, watch)?;
+    }
+    watch.working_on(Step::Scripts, "maintainer scripts");
+    let made = places.store.listing(&key, |filling| {
+        let installation = Installation {
+            own: unpacked.debs(),
+            tools: &tools,
+            time: lock.time,
+            unshare,
+            temp,
+            limits: places.limits,
+            cancel: watch.cancel(),
+        };
+        scripts::run(&installation, filling)
+    });
+    watch.ended(Step::Scripts);
+    let mut made = made?;
+    for one in scripts::take_differing(&mut made)? {
+        watch.note(&Note::NotReproducible { package: &one.package, path: &one.path });
+    }
+    Ok(Scripts::Ran(made))
+}
+
+/// Why the scripts are not run, as far as the lock and the options say it.
+fn obstacle(options: &BuildOptions<'_>, lock: &ImageLock) -> Option<String> {
+    let here = if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 };
+    let arch = lock.platform.0;
+    if options.no_scripts {
+        Some("the build was told not to run them".to_owned())
+    } else if lock.tools.is_empty() {
+        Some("the lock file names no packages to run them with".to_owned())
+    } else if arch != here {
+        let (here, arch) = (here.name(), arch.name());
+        Some(format!("this machine is {here}, and the image is for {arch}"))
+    } else {
+        None
+    }
+}
+
+/// Does what is known of the scripts. If that is not all, it is an error, unless the build was told so.
+fn read(
+    options: &BuildOptions<'_>,
+    unpacked: &Unpacked<'_>,
+    why: &str,
+    watch: &dyn ImageWatch,
+) -> Result<Scripts> {
+    let debs = unpacked.debs();
+    let tree = debian::lay(debs.iter().map(|(_, files)| files))?;
+    let reading = scripts::read(debs, &tree)?;
+    if !reading.unknown.is_empty() && !options.no_scripts {
+        let reason = why.to_owned();
+        return Err(Error::ScriptsNeeded { packages: reading.unknown, reason });
+    }
+    if !reading.links.is_empty() || !reading.unknown.is_empty() {
+        watch.note(&Note::ScriptsNotRun { why, unknown: &reading.unknown });
+    }
+    Ok(Scripts::Read(reading.links))
+}

@@ -1,0 +1,159 @@
+//! Enters a folder as the root of a system of its own, in a user namespace.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::scratch::PRIVATE;
+use crate::{Error, Result};
+
+/// Run by the host's shell in the namespace. Afterwards the folder is the root, and nothing
+/// of the host is left but these devices.
+const ENTER: &str = r#"set -e
+root=$1
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"
+mount -t tmpfs tmpfs "$root/dev"
+mkdir "$root/dev/shm"
+for name in null zero full random urandom tty; do
+    : >"$root/dev/$name"
+    mount --bind "/dev/$name" "$root/dev/$name"
+done
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s /proc/self/fd/0 "$root/dev/stdin"
+ln -s /proc/self/fd/1 "$root/dev/stdout"
+ln -s /proc/self/fd/2 "$root/dev/stderr"
+mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mount -t tmpfs -o mode=755 tmpfs "$root/run"
+mkdir -m 1777 "$root/run/lock"
+echo localhost >/proc/sys/kernel/hostname 2>/dev/null || true
+cd "$root"
+mkdir .host
+pivot_root . .host
+exec /bin/bash "$2"
+"#;
+
+/// The first lines of a script that is run inside.
+pub(super) const INSIDE: &str = "umount -l /.host\nrmdir /.host\ncd /\n";
+
+/// The folders of programs, on this machine and inside.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Longest time that all scripts may take; those of 300 packages take a minute.
+const TIMEOUT: Duration = Duration::from_secs(3600);
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bytes that are kept of what scripts print.
+const TAIL: u64 = 64 << 10;
+
+/// A folder that is entered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Enter<'a> {
+    /// `unshare` of util-linux.
+    pub(super) unshare: &'a Path,
+    /// The folder.
+    pub(super) root: &'a Path,
+    /// Environment variables inside.
+    pub(super) env: &'a [(&'a str, String)],
+    /// Set when the work is to stop.
+    pub(super) cancel: &'a AtomicBool,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Whether it ended well.
+    pub(super) ok: bool,
+    /// The end of what it printed.
+    pub(super) said: String,
+}
+
+/// Why user namespaces cannot be used here; `None` if they can.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
+    let dir = tempfile::TempDir::with_prefix_in("gular-namespace-", temp);
+    let dir = dir.map_err(Error::io("create", temp))?;
+    let mut command = namespace(unshare);
+    command.args(["sh", "-c", "mount -t tmpfs none \"$1\" && command -v pivot_root", "sh"]);
+    command.arg(dir.path());
+    let ended = match ended(command, dir.path(), &AtomicBool::new(false)) {
+        Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Some("`unshare` of util-linux is not installed".to_owned()));
+        }
+        ended => ended?,
+    };
+    let last = ended.said.lines().last().unwrap_or("`pivot_root` is missing").to_owned();
+    Ok((!ended.ok).then_some(last))
+}
+
+fn namespace(unshare: &Path) -> Command {
+    let mut command = Command::new(unshare);
+    command.env_clear().env("PATH", PATH);
+    command.args(["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts"]);
+    command.args(["--fork", "--kill-child"]);
+    command
+}
+
+impl Enter<'_> {
+    /// Runs a script of the folder, which begins with [`INSIDE`].
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Cancelled`].
+    pub(super) fn script(&self, script: &str) -> Result<Ended> {
+        let mut command = namespace(self.unshare);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        // Its own programs stand before those of the image.
+        command.env("PATH", format!("/{PRIVATE}/bin:{PATH}"));
+        command.args(["sh", "-c", ENTER, "sh"]).arg(self.root).arg(script);
+        ended(command, &self.root.join(PRIVATE), self.cancel)
+    }
+
+    /// Runs one program of the folder that needs nothing but its files.
+    ///
+    /// # Errors
+    /// As [`script`](Self::script).
+    pub(super) fn program(&self, program: &str) -> Result<Ended> {
+        let mut command = namespace(self.unshare);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.args(["sh", "-c", "exec chroot \"$1\" \"$2\"", "sh"]).arg(self.root).arg(program);
+        ended(command, &self.root.join(PRIVATE), self.cancel)
+    }
+}
+
+/// Runs a command to its end. What it prints goes to a file in `dir`.
+fn ended(mut command: Command, dir: &Path, cancel: &AtomicBool) -> Result<Ended> {
+    let path = dir.join("printed");
+    let out = File::create(&path).map_err(Error::io("create", &path))?;
+    let errors = out.try_clone().map_err(Error::io("open", &path))?;
+    command.stdin(Stdio::null()).stdout(out).stderr(errors);
+    let program = PathBuf::from(command.get_program());
+    let mut child = command.spawn().map_err(Error::io("start", &program))?;
+    let start = Instant::now();
+    let ok = loop {
+        if let Some(status) = child.try_wait().map_err(Error::io("wait for", &program))? {
+            break status.success();
+        }
+        let cancelled = cancel.load(Ordering::Relaxed);
+        if cancelled || start.elapsed() > TIMEOUT {
+            let _ = child.kill();
+            let _ = child.wait();
+            if cancelled {
+                return Err(Error::Cancelled);
+            }
+            break false;
+        }
+        thread::sleep(PAUSE);
+    };
+    let mut said = Vec::new();
+    let mut file = File::open(&path).map_err(Error::io("open", &path))?;
+    let len = file.metadata().map_err(Error::io("read", &path))?.len();
+    let read = file.seek(SeekFrom::Start(len.saturating_sub(TAIL)));
+    read.and_then(|_| file.take(TAIL).read_to_end(&mut said)).map_err(Error::io("read", &path))?;
+    fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+    Ok(Ended { ok, said: String::from_utf8_lossy(&said).into_owned() })
+}

@@ -1,0 +1,67 @@
+//! Maintainer scripts of Debian packages, run over the tree of an image without root.
+//!
+//! ```text
+//! packages of the image ─┐
+//! tools: dpkg, perl, …  ─┴▶ a folder ─ preinst ▶ dpkg --configure -a ▶ what changed ▶ Listing
+//! ```
+//!
+//! The scripts run in a user namespace of their own, in which they are root, see no network, no
+//! process and no file of this machine, and where `fakeroot` lets them give files to users
+//! that the namespace does not have. Time and environment are fixed. They run twice, side by side:
+//! what differs afterwards is reported with its package. [`leftovers`] lists what they leave behind
+//! and no image needs.
+//!
+//! The result is a [`Listing`](crate::store::Listing) in the store, so that it is made once for a
+//! set of packages. Where there are no user namespaces, [`read()`] tells what is known of scripts
+//! from what is not.
+
+mod changes;
+mod database;
+mod enter;
+mod install;
+mod leftovers;
+mod read;
+mod scratch;
+
+use crate::Result;
+use crate::rootfs::{Layer, Rootfs};
+use crate::store::Listing;
+
+pub(crate) use self::enter::allowed;
+pub(crate) use self::install::{Installation, key, run, take_differing};
+pub(crate) use self::read::read;
+
+/// What maintainer scripts make of a base.
+#[derive(Debug, Clone, Default)]
+pub enum Scripts {
+    /// No package has any.
+    #[default]
+    None,
+    /// They were run: what they added, changed and removed.
+    Ran(Listing),
+    /// They were read: the links that are known from them.
+    Read(Vec<Link>),
+}
+
+/// A symbolic link that a script makes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Link {
+    /// Its path in the image.
+    pub path: crate::rootfs::RootPath,
+    /// What it leads to.
+    pub target: String,
+}
+
+impl Scripts {
+    /// Changes a tree as the scripts do.
+    ///
+    /// # Errors
+    /// Those of [`Listing::lay_over`] and [`Rootfs::add`].
+    pub(crate) fn lay_over(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
+        match self {
+            Self::None => Ok(()),
+            Self::Ran(listing) => listing.lay_over(tree, layer),
+            Self::Read(links) => read::lay_over(links, tree, layer),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What is known of maintainer scripts from reading them, for machines that cannot run them.
+//!
+//! A script is known if all its lines are: the frame that every script has, what debhelper adds
+//! that an image does not need, and `update-alternatives --install` with fixed words. All others
+//! are named, and nothing of them is guessed.
+
+use std::collections::BTreeMap;
+
+use super::Link;
+use super::database::Installed;
+use crate::rootfs::{Layer, RootPath, Rootfs, What};
+use crate::store::Listing;
+use crate::{Package, Result};
+
+/// Packages whose scripts do nothing for an image beyond what [`debian`](crate::debian) does for
+/// every base.
+const DONE: &[(&str, &str)] = &[
+    ("base-files", "folders, and files from /usr/share/base-files"),
+    ("base-passwd", "/etc/passwd and /etc/group"),
+    ("bash", "an alternative for a page of the manual"),
+    ("ca-certificates", "the bundle of all certificates"),
+    ("dash", "keeps /bin/sh, which is in the package"),
+    ("debianutils", "/etc/shells, and `which`"),
+    ("libc-bin", "the cache of libraries, without which ld.so looks into the folders"),
+    ("libc6", "restarts services after an update"),
+    ("openssl", "moves files of old versions"),
+    ("procps", "settings of the kernel at its start"),
+    ("python3-minimal", "byte code"),
+];
+
+/// Parts that debhelper writes, and that do nothing in an image: name of its program.
+const SECTIONS: &[(&str, &str)] = &[
+    ("dh_apparmor", "profiles for the kernel"),
+    ("dh_icons", "a cache of icons"),
+    ("dh_installcron", "timers"),
+    ("dh_installdeb", "files of earlier versions"),
+    ("dh_installinfo", "pages that the image does not have"),
+    ("dh_installinit", "services"),
+    ("dh_installmenu", "menus of a desktop"),
+    ("dh_installsystemd", "services"),
+    ("dh_installsystemduser", "services"),
+    ("dh_makeshlibs", "the cache of libraries"),
+    ("dh_python3", "byte code, which is made otherwise"),
+    ("dh_systemd_enable", "services"),
+    ("dh_systemd_start", "services"),
+    ("dh_usrlocal", "empty folders"),
+];
+
+/// How debhelper begins and ends its parts.
+const SECTION: &str = "# Automatically added by ";
+const SECTION_END: &str = "# End automatically added section";
+/// The file of libraries' folders that every image has, in which nothing else is.
+const OWN_FOLDERS: [&str; 3] =
+    ["etc/ld.so.conf.d/libc.conf", "etc/ld.so.conf.d/x86_64-linux-gnu.conf", "etc/ld.so.conf.d"];
+const MAX_TEXT: u64 = 16 << 20;
+
+/// What was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// Links that the scripts make.
+    pub(crate) links: Vec<Link>,
+    /// Packages whose scripts do more.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// One choice for an alternative.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Choice {
+    priority: i64,
+    /// Link, name and target: the alternative's own, then those that follow it.
+    links: Vec<[String; 3]>,
+}
+
+/// Reads the scripts of packages whose files are in `tree`.
+///
+/// # Errors
+/// Those of reading packages; [`Error::Path`](crate::Error::Path) for a link that leads outside.
+pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Reading> {
+    let mut reading = Reading::default();
+    let mut choices: BTreeMap<String, Vec<Choice>> = BTreeMap::new();
+    for (package, files) in packages {
+        let installed = Installed::of(&package.name, files, true)?;
+        if DONE.iter().any(|(name, _)| *name == package.name) {
+            continue;
+        }
+        let in_folders =
+            |path: &str| path.starts_with("etc/ld.so.conf.d") && !OWN_FOLDERS.contains(&path);
+        let mut known = !installed.paths().any(in_folders);
+        for kind in ["preinst", "postinst"] {
+            let Some(script) = installed.info(kind) else { continue };
+            match script.text(MAX_TEXT)?.as_deref().and_then(known_choices) {
+                Some(found) => {
+                    for choice in found {
+                        let name = choice.links.first().map(|[_, name, _]| name.clone());
+                        choices.entry(name.unwrap_or_default()).or_default().push(choice);
+                    }
+                }
+                None => known = false,
+            }
+        }
+        if !known {
+            reading.unknown.push(package.name.clone());
+        }
+    }
+    for of_one in choices.into_values() {
+        let is_there = |target: &str| {
+            RootPath::inside(target).is_some_and(|path| tree.follow(&path).is_some())
+        };
+        let there = of_one
+            .iter()
+            .filter(|choice| choice.links.first().is_some_and(|[_, _, target]| is_there(target)));
+        // Of equal ones the first stays, as with update-alternatives(1).
+        let Some(best) = there.min_by_key(|choice| -choice.priority) else { continue };
+        for [link, name, target] in best.links.iter().filter(|[_, _, target]| is_there(target)) {
+            let middle = format!("/etc/alternatives/{name}");
+            reading.links.push(Link { path: RootPath::new(&middle)?, target: target.clone() });
+            reading.links.push(Link { path: RootPath::new(link)?, target: middle });
+        }
+    }
+    Ok(reading)
+}
+
+/// Makes the links, unless something else is there.
+pub(super) fn lay_over(links: &[Link], tree: &mut Rootfs, layer: Layer) -> Result<()> {
+    for link in links {
+        let free = tree.get(&link.path).is_none_or(|node| matches!(node.what, What::Symlink(_)));
+        if free {
+            tree.add(layer, &link.path, 0o777, What::Symlink(link.target.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The alternatives that a script installs; `None` if it does something that is not known.
+fn known_choices(script: &str) -> Option<Vec<Choice>> {
+    let joined = script.replace("\\\n", " ");
+    let mut choices = Vec::new();
+    let mut in_section = false;
+    for line in joined.lines().map(str::trim) {
+        if let Some(by) = line.strip_prefix(SECTION) {
+            let by = by.split('/').next().unwrap_or(by);
+            in_section = SECTIONS.iter().any(|(name, _)| *name == by);
+        } else if line == SECTION_END {
+            in_section = false;
+        } else if in_section || is_frame(line) {
+            continue;
+        } else {
+            choices.push(choice(line)?);
+        }
+    }
+    Some(choices)
+}
+
+/// Whether a line does nothing, in a script that is called to configure a package.
+fn is_frame(line: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "", ";;", "esac", "fi", "else", "exit", "exit 0", "exit 1", "set -e", "set -eu",
+        "ldconfig", "}", "{", ":",
+    ];
+    const STARTS: [&str; 5] =
+        ["#", "case \"$1\" in", "if [ \"$1\" = ", "echo ", "dpkg-maintscript-helper "];
+    let label = line.strip_suffix(')').is_some_and(|label| {
+        label.bytes().all(|b| b.is_ascii_alphanumeric() || b"|-*( ".contains(&b))
+    });
+    // An echo may write to a file.
+    let writes = line.starts_with("echo ") && line.replace(">&2", "").contains('>');
+    label
+        || WORDS.contains(&line)
+        || (STARTS.iter().any(|start| line.starts_with(start)) && !writes)
+}
+
+/// Reads a line `update-alternatives --install LINK NAME PATH PRIORITY [--slave LINK NAME PATH]…`.
+fn choice(line: &str) -> Option<Choice> {
+    let line = line.strip_suffix("|| true").unwrap_or(line).trim().trim_end_matches(';');
+    if line.contains(['$', '`', '>', '<', ';', '&', '|', '"', '\'']) {
+        return None;
+    }
+    let mut words = line.split_whitespace();
+    let program = words.next()?;
+    if program.rsplit('/').next() != Some("update-alternatives") {
+        return None;
+    }
+    let mut words = words.filter(|word| *word != "--quiet").peekable();
+    if words.next()? != "--install" {
+        return None;
+    }
+    let three = |words: &mut dyn Iterator<Item = &str>| {
+        let link = [words.next()?.to_owned(), words.next()?.to_owned(), words.next()?.to_owned()];
+        link.iter().all(|word| !word.starts_with("--")).then_some(link)
+    };
+    let mut links = vec![three(&mut words)?];
+    let priority = words.next()?.parse().ok()?;
+    while let Some(word) = words.next() {
+        if word != "--slave" {
+            return None;
+        }
+        links.push(three(&mut words)?);
+    }
+    Some(Choice { priority, links })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_alternatives_are_known_and_other_lines_are_not() {
+        let blas = "#!/bin/sh\n\nset -e\n\nupdate-alternatives --install /usr/lib/libblas.so.3 \\\n libblas.so.3 /usr/lib/blas/libblas.so.3 10\n\nexit 0\n";
+        let found = known_choices(blas).unwrap();
+        let expected = ["/usr/lib/libblas.so.3", "libblas.so.3", "/usr/lib/blas/libblas.so.3"];
+        assert_eq!(found, [Choice { priority: 10, links: vec![expected.map(str::to_owned)] }]);
+        let slave = "update-alternatives --quiet --install /usr/bin/a a /usr/bin/a1 -5 --slave /usr/share/x x /usr/share/x1 || true";
+        assert_eq!(choice(slave).unwrap().links.len(), 2);
+        assert_eq!(choice(slave).unwrap().priority, -5);
+        for known in [
+            "",
+            "#!/bin/sh\nset -e\ncase \"$1\" in\nconfigure|abort-upgrade)\n;;\n*)\necho \"no: $1\" >&2\nexit 1\n;;\nesac\n",
+            "# Automatically added by dh_makeshlibs/13\nwhatever\n# End automatically added section\nexit 0",
+        ] {
+            assert_eq!(known_choices(known), Some(Vec::new()), "{known}");
+        }
+        for unknown in [
+            "locale-gen",
+            "update-alternatives --install $LINK a b 1",
+            "update-alternatives --set a b",
+            "update-alternatives --install /a a /b",
+            "echo x >/etc/x",
+            "# Automatically added by dh_other/1\nwhatever\n# End automatically added section",
+            "update-alternatives --install /a a /b 1; rm x",
+        ] {
+            assert_eq!(known_choices(unknown), None, "{unknown}");
+        }
+    }
+}

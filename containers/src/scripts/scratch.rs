@@ -1,0 +1,161 @@
+//! A tree in a folder of this machine, in which programs may do what they like.
+
+use std::collections::HashMap;
+use std::fs::{self, File, FileTimes, Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use tempfile::TempDir;
+
+use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
+use crate::{Error, Result, UnixTime};
+
+/// The folder of our own files, at its root.
+pub(super) const PRIVATE: &str = ".gular";
+/// Folders that something is mounted on, and that programs expect.
+pub(super) const MOUNTS: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
+
+/// A tree that was written to a folder.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    dir: TempDir,
+    /// What each file looked like after it was written.
+    stamps: HashMap<RootPath, Stamp>,
+}
+
+/// What changes with a file: its number, and the time of its last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+impl Stamp {
+    pub(super) fn of(meta: &Metadata) -> Self {
+        Self { inode: meta.ino(), seconds: meta.ctime(), nanoseconds: meta.ctime_nsec() }
+    }
+}
+
+impl Scratch {
+    /// Writes a tree. Everything is a copy: programs write into files, and what is cached must
+    /// not change. All files have this time.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn write(tree: &Rootfs, temp: &Path, time: UnixTime) -> Result<Self> {
+        let dir = TempDir::with_prefix_in("gular-scripts-", temp);
+        let dir = dir.map_err(Error::io("create", temp))?;
+        let mut scratch = Self { dir, stamps: HashMap::new() };
+        let root = scratch.root();
+        fs::create_dir(&root).map_err(Error::io("create", &root))?;
+        let modified = UNIX_EPOCH + Duration::from_secs(time.clamped_to_u64());
+        let times = FileTimes::new().set_modified(modified).set_accessed(modified);
+        for (path, node) in tree.iter().skip(1) {
+            let place = root.join(path.as_str());
+            match &node.what {
+                What::Dir => {
+                    fs::create_dir(&place).map_err(Error::io("create", &place))?;
+                    // We must be able to fill it.
+                    mode(&place, node.mode | 0o700)?;
+                }
+                What::Symlink(target) => {
+                    symlink(target, &place).map_err(Error::io("create", &place))?;
+                }
+                What::Hardlink(_) => {}
+                What::File(bytes) => {
+                    copy(bytes, &place)?;
+                    let file = File::options().write(true).open(&place);
+                    let set = file.and_then(|file| file.set_times(times));
+                    set.map_err(Error::io("write", &place))?;
+                    mode(&place, node.mode)?;
+                }
+            }
+        }
+        for (path, node) in tree.iter() {
+            if let What::Hardlink(first) = &node.what {
+                let place = root.join(path.as_str());
+                let linked = fs::hard_link(root.join(first.as_str()), &place);
+                linked.map_err(Error::io("create", &place))?;
+            }
+        }
+        for name in MOUNTS.iter().chain(&[PRIVATE]) {
+            let place = root.join(name);
+            fs::create_dir_all(&place).map_err(Error::io("create", &place))?;
+        }
+        for (path, node) in tree.iter() {
+            if matches!(node.what, What::File(_) | What::Hardlink(_)) {
+                let place = root.join(path.as_str());
+                let meta = fs::symlink_metadata(&place).map_err(Error::io("read", &place))?;
+                scratch.stamps.insert(path.clone(), Stamp::of(&meta));
+            }
+        }
+        Ok(scratch)
+    }
+
+    /// The folder of the tree.
+    pub(super) fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    /// A file of our own, by its name.
+    pub(super) fn own(&self, name: &str) -> PathBuf {
+        self.root().join(PRIVATE).join(name)
+    }
+
+    /// Writes a program of our own.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn add_own(&self, name: &str, text: &str) -> Result<()> {
+        let place = self.own(name);
+        let folder = gular_files::folder_of(&place);
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        fs::write(&place, text).map_err(Error::io("write", &place))?;
+        mode(&place, 0o755)
+    }
+
+    /// Whether nothing has written to a file of the tree.
+    pub(super) fn is_untouched(&self, path: &RootPath, meta: &Metadata) -> bool {
+        self.stamps.get(path).is_some_and(|stamp| *stamp == Stamp::of(meta))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Folders that nobody may write to cannot be emptied.
+        let _ = open_folders(&self.root());
+    }
+}
+
+/// Lets us read and change all folders below one.
+pub(super) fn open_folders(dir: &Path) -> std::io::Result<()> {
+    let meta = fs::symlink_metadata(dir)?;
+    if meta.mode() & 0o700 != 0o700 {
+        fs::set_permissions(dir, Permissions::from_mode(meta.mode() | 0o700))?;
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_folders(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(bytes: &FileBytes, place: &Path) -> Result<()> {
+    match bytes {
+        FileBytes::Bytes(bytes) => fs::write(place, bytes).map_err(Error::io("write", place)),
+        FileBytes::File { path, .. } => {
+            fs::copy(path, place).map_err(Error::io("copy", path))?;
+            // The mode was copied too, and may forbid to write.
+            mode(place, 0o600)
+        }
+    }
+}
+
+fn mode(place: &Path, mode: u16) -> Result<()> {
+    let mode = Permissions::from_mode(u32::from(mode));
+    fs::set_permissions(place, mode).map_err(Error::io("write", place))
+}
