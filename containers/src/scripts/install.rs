@@ -11,13 +11,14 @@ use super::database::{self, DIR, Installed};
 use super::enter::{Ended, Enter, INSIDE};
 use super::leftovers::reason;
 use super::scratch::{PRIVATE, Scratch};
+use super::timed;
 use crate::debian;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::store::{Filling, Limits, Listing};
 use crate::{Error, Package, Result, Sha256, UnixTime};
 
 /// Changes with everything that decides about the result but the packages.
-const PROCEDURE: &str = "scripts-1";
+const PROCEDURE: &str = "scripts-2";
 /// Where the list of files that differ is kept in the result; the image does not get it.
 const DIFFERING: &str = ".gular/differing";
 
@@ -31,6 +32,9 @@ const STUBS: [(&str, &str); 4] = [
     ("bin/pycompile", "#!/bin/sh\nexit 0\n"),
     ("policy-rc.d", "#!/bin/sh\nexit 101\n"),
 ];
+
+/// Folders that alternatives put links into and fail without, though pages stay out of images.
+const MANUAL: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Run by bash in the folder, as root of the namespace. `fakeroot` lets scripts give files to
 /// other users; in an image all files belong to root.
@@ -202,6 +206,10 @@ impl Prepared<'_> {
         for (name, text) in STUBS {
             scratch.add_own(name, text)?;
         }
+        for section in MANUAL {
+            let folder = scratch.root().join("usr/share/man").join(format!("man{section}"));
+            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+        }
         scratch.add_own("bin/gular-log", LOGGER)?;
         scratch.add_own("start", &format!("{INSIDE}{START}"))?;
         scratch.add_own("scripts", script)?;
@@ -213,6 +221,7 @@ impl Prepared<'_> {
             return Err(failed(&ended));
         }
         self.caches(&scratch, &enter)?;
+        timed::fix(&scratch, with.time)?;
         let log = read_log(&scratch.own("log"))?;
         let mut changes = changes(&scratch, self.before)?;
         changes.made.retain(|path, change| self.is_of_the_image(path, change));

@@ -24,6 +24,8 @@ const LEFTOVERS: &[(Paths, &str)] = &[
     (At("sys"), "mounted by every runtime"),
     (At("tmp"), "mounted while scripts run"),
     (At(".host"), "where the namespace leaves the machine"),
+    (At("usr/share/info"), "an index of pages that the image does not have"),
+    (At("usr/share/man"), "pages that the image does not have, and links to them"),
     (At("usr/sbin/policy-rc.d"), "ours: no service is started while an image is made"),
     (At("etc/hostname"), "belongs to the machine (hostname(5))"),
     (At("etc/machine-id"), "must be new on every machine (machine-id(5))"),

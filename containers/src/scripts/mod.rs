@@ -22,6 +22,7 @@ mod install;
 mod leftovers;
 mod read;
 mod scratch;
+mod timed;
 
 use crate::Result;
 use crate::rootfs::{Layer, Rootfs};
