@@ -276,6 +276,7 @@ mod tests {
         );
         let mut sorted = lock();
         sorted.debs.reverse();
+        sorted.tools.reverse();
         assert_eq!(read, sorted);
         let files: Vec<_> = read.packages().filter_map(Package::file_name).collect();
         let wheels = ["torch-2.11.0.whl", "mine-1.0-py3-none-any.whl"];
@@ -314,7 +315,7 @@ mod tests {
             ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is listed twice"),
             ("bytes = 77", "bytes = -77", 22, "-77"),
             ("arch = \"amd64\"\n", "", 19, "the Debian package `bash` has no `arch`"),
-            ("license = ", "arch = ", 35, "wheel `torch` has an `arch`"),
+            ("license = ", "arch = ", 51, "wheel `torch` has an `arch`"),
             ("[debian]", "[debian", 8, ""),
         ] {
             let changed = text.replacen(from, to, 1);
