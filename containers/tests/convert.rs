@@ -99,7 +99,7 @@ impl Place {
     fn refuses(&self, saved: &Saved, says: &str) {
         let error = self.convert(saved).unwrap_err().to_string();
         assert!(error.contains(says), "{error}\nexpected: {says}");
-        for folder in ["out", "cache/store-2", "cache/blocks"] {
+        for folder in ["out", "cache/store-3", "cache/blocks"] {
             let left = fs::read_dir(self.at(folder)).map_or(0, Iterator::count);
             assert_eq!(left, 0, "{folder} after {says}");
         }

@@ -156,6 +156,7 @@ impl Case {
             debian: None,
             oci: None,
             debs,
+            tools: Vec::new(),
             wheels: Vec::new(),
             python: Some(LockedPython {
                 version: format!("3.{minor}.2"),

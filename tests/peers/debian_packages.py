@@ -52,7 +52,7 @@ def main():
     sif = build("few", PACKAGES)
     with root_of(sif) as root:
         check_rows(root, DEFAULT + FEW)
-        said = inside(root, "python3 -c 'import json, sys; print(json.__cached__)' && python3 -v -c 'import json' 2>&1 | grep -c 'code object from'")
+        said = inside(root, "python3 -c 'import json, sys; print(json.__cached__)' && python3 -v -c 'import json' 2>&1 | grep -c 'code object from /usr/lib/python3.11/json'")
         fresh = said.stdout.split()
         check("Debian's Python has byte code", len(fresh) == 2 and fresh[1] == "0", said.stdout + said.stderr[-500:])
     again(sif)

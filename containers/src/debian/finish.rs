@@ -20,7 +20,7 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// Files that are copied where none is: from, to. Postinst scripts of base-files,
 /// base-passwd and libc-bin do this.
-const DEFAULTS: [(&str, &str); 8] = [
+const DEFAULTS: [(&str, &str); 9] = [
     ("usr/share/base-files/dot.bashrc", "root/.bashrc"),
     ("usr/share/base-files/dot.profile", "root/.profile"),
     ("usr/share/base-files/nsswitch.conf", "etc/nsswitch.conf"),
@@ -29,14 +29,25 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("usr/share/base-passwd/passwd.master", "etc/passwd"),
     ("usr/share/debianutils/shells", "etc/shells"),
     ("usr/share/libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
+    ("usr/share/readline/inputrc", "etc/inputrc"),
 ];
 
 /// Links that alternatives and scripts make, to the first that is there: link, what
 /// it leads to. The alternatives' own middle link is left out.
-const LINKS: [(&str, &[&str]); 4] = [
+const LINKS: [(&str, &[&str]); 14] = [
     ("usr/bin/awk", &["gawk", "mawk", "original-awk", "busybox"]),
+    ("usr/bin/lzcat", &["xzcat"]),
+    ("usr/bin/lzcmp", &["xzcmp"]),
+    ("usr/bin/lzdiff", &["xzdiff"]),
+    ("usr/bin/lzegrep", &["xzegrep"]),
+    ("usr/bin/lzfgrep", &["xzfgrep"]),
+    ("usr/bin/lzgrep", &["xzgrep"]),
+    ("usr/bin/lzless", &["xzless"]),
+    ("usr/bin/lzma", &["xz"]),
+    ("usr/bin/lzmore", &["xzmore"]),
     ("usr/bin/pager", &["less", "more"]),
     ("usr/bin/sh", &["dash", "bash", "busybox"]),
+    ("usr/bin/unlzma", &["unxz"]),
     ("usr/bin/which", &["which.debianutils", "which.gnu"]),
 ];
 

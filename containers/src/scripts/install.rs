@@ -67,7 +67,7 @@ done
 const CONFIGURE: &str =
     "dpkg --force-confold --status-logger=/.gular/bin/gular-log --configure -a\n";
 
-/// Made of the package `locales`, if that is a tool: hosts pass on `LANG=en_US.UTF-8`.
+/// Made of the package `locales`, if that is there: hosts pass on `LANG=en_US.UTF-8`.
 const LOCALE: &str =
     "localedef --no-archive -i en_US -f UTF-8 -A /usr/share/locale/locale.alias en_US.UTF-8\n";
 
@@ -176,7 +176,7 @@ fn script(packages: &[Installed<'_>]) -> String {
         }
     }
     script.push_str(CONFIGURE);
-    if packages.iter().any(|package| !package.own && package.name == "locales") {
+    if packages.iter().any(|package| package.name == "locales") {
         script.push_str(LOCALE);
     }
     script

@@ -30,6 +30,7 @@ const LEFTOVERS: &[(Paths, &str)] = &[
     (At("etc/hostname"), "belongs to the machine (hostname(5))"),
     (At("etc/machine-id"), "must be new on every machine (machine-id(5))"),
     (At("var/lib/dbus/machine-id"), "must be new on every machine (machine-id(5))"),
+    (At("var/lib/python"), "marks which Pythons were just installed"),
     (At("var/lib/systemd/random-seed"), "must be new on every machine"),
     (At("var/lib/systemd/deb-systemd-helper-enabled"), "state of deb-systemd-helper(1p)"),
     (At("var/lib/systemd/deb-systemd-user-helper-enabled"), "state of deb-systemd-helper(1p)"),

@@ -19,13 +19,21 @@ const DONE: &[(&str, &str)] = &[
     ("base-passwd", "/etc/passwd and /etc/group"),
     ("bash", "an alternative for a page of the manual"),
     ("ca-certificates", "the bundle of all certificates"),
+    ("coreutils", "a link for an old path of touch"),
     ("dash", "keeps /bin/sh, which is in the package"),
     ("debianutils", "/etc/shells, and `which`"),
+    ("less", "`pager`"),
     ("libc-bin", "the cache of libraries, without which ld.so looks into the folders"),
     ("libc6", "restarts services after an update"),
+    ("libgcrypt20", "removes files of earlier versions"),
     ("openssl", "moves files of old versions"),
     ("procps", "settings of the kernel at its start"),
+    ("python3", "byte code, and a file that says so"),
     ("python3-minimal", "byte code"),
+    ("readline-common", "/etc/inputrc"),
+    ("tzdata", "the time zone UTC, which an image has without its files, too"),
+    ("unzip", "what a desktop opens"),
+    ("xz-utils", "names of earlier programs"),
 ];
 
 /// Parts that debhelper writes, and that do nothing in an image: name of its program.
@@ -80,7 +88,7 @@ pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Re
     let mut choices: BTreeMap<String, Vec<Choice>> = BTreeMap::new();
     for (package, files) in packages {
         let installed = Installed::of(&package.name, files, true)?;
-        if DONE.iter().any(|(name, _)| *name == package.name) {
+        if DONE.iter().any(|(name, _)| *name == package.name) || is_python(&package.name) {
             continue;
         }
         let in_folders =
@@ -118,6 +126,14 @@ pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Re
         }
     }
     Ok(reading)
+}
+
+/// Whether a package is an interpreter such as `python3.11`, or a part of it: their scripts make
+/// byte code.
+fn is_python(name: &str) -> bool {
+    let rest = name.strip_prefix("lib").unwrap_or(name).strip_prefix("python3.");
+    let rest = rest.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    matches!(rest, Some("" | "-minimal"))
 }
 
 /// Makes the links, unless something else is there.
@@ -202,6 +218,18 @@ fn choice(line: &str) -> Option<Choice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pythons_are_told_from_their_modules() {
+        for (name, expected) in [
+            ("python3.11", true),
+            ("libpython3.13-minimal", true),
+            ("python3-numpy", false),
+            ("libpython3.11-dev", false),
+        ] {
+            assert_eq!(is_python(name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn fixed_alternatives_are_known_and_other_lines_are_not() {

@@ -1,4 +1,4 @@
-"""Sixty Debian packages that researchers ask for run in images, by a command that needs what their scripts do.
+"""Debian packages that researchers ask for run in images, by a command that needs what their scripts do.
 
 Fetches about 1.5 GB from deb.debian.org or snapshot.debian.org; what the cache of images has is not fetched again.
 """
