@@ -17,8 +17,8 @@ const ENTER: &str = r#"set -e
 root=$1
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"
-mount -t tmpfs tmpfs "$root/dev"
-mkdir "$root/dev/shm"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+mkdir -m 1777 "$root/dev/shm"
 for name in null zero full random urandom tty; do
     : >"$root/dev/$name"
     mount --bind "/dev/$name" "$root/dev/$name"
