@@ -56,7 +56,7 @@ def inside(root, command):
     """Runs a shell command in an image as a user namespace's root; what it said."""
     script = (
         'mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/tmp" && '
-        'exec env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp chroot "$1" /bin/sh -c "cd /tmp && $2"'
+        'exec env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/bin HOME=/tmp chroot "$1" /bin/sh -c "cd /tmp && $2"'
     )
     words = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", root, command]
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=300)
