@@ -12,6 +12,7 @@
 //! | [`elf`] | which libraries a program needs, and which of them are there |
 //! | [`export`] | the same image for other tools, facts for jobs |
 //! | [`fetch`] | archives from elsewhere, verified |
+//! | [`import`] | a recipe from a Dockerfile or a definition file |
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`make`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`oci`] | images as registries know them |
@@ -46,6 +47,7 @@ pub mod export;
 pub mod fetch;
 mod hash_file;
 mod image_watch;
+pub mod import;
 mod labels;
 pub mod lock;
 pub mod make;

@@ -424,3 +424,46 @@ fn no_archive_and_no_index_sees_a_token_for_storage() {
         }
     }
 }
+
+#[test]
+fn a_dockerfile_becomes_a_recipe_that_builds() {
+    let case = Case::new("");
+    fs::remove_file(case.at("image.toml")).unwrap();
+    let mut text = "FROM scratch\nCOPY --chmod=755 sh /bin/sh\nCOPY sh /bin/bash\n".to_owned();
+    fs::copy("/bin/sh", case.at("sh")).unwrap();
+    for path in libraries() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let folder = if name.starts_with("ld-linux") { "lib64" } else { "usr/lib" };
+        fs::copy(&path, case.at(name)).unwrap();
+        text.push_str(&format!("COPY {name} /{folder}/\n"));
+    }
+    text.push_str(
+        "ENV A='b c'\nUSER nobody\nRUN make\nENTRYPOINT [\"/bin/sh\", \"-c\", \"echo it runs\"]\n",
+    );
+    fs::write(case.at("Dockerfile"), text).unwrap();
+    let shown = case.run(&["from", "Dockerfile", "--name", "lab"]);
+    assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+    assert!(
+        shown.stderr.contains("left out: line ") && shown.stderr.contains("`RUN make`")
+            || shown.stderr.contains("`make`"),
+        "{}",
+        shown.stderr
+    );
+    assert!(
+        shown.stdout.contains("#   exec /bin/sh -c 'echo it runs' \"$@\"\n"),
+        "{}",
+        shown.stdout
+    );
+    assert!(!case.at("image.toml").exists());
+    let words = ["from", "Dockerfile", "--name", "lab", "--output", "image.toml"];
+    let made = case.json(&words);
+    assert_eq!(made["left_out"][0]["difference"], "other");
+    assert_eq!(made["left_out"][1]["text"], "make");
+    // Nothing that is there is replaced.
+    let again = case.run(&words);
+    assert_eq!(again.code, Some(2));
+    assert!(again.stderr.contains("already exists"), "{}", again.stderr);
+    let paths = case.build("out", &["--format", "oci"]);
+    let inspected = case.json(&["inspect", paths[0].to_str().unwrap()]);
+    assert!(inspected.to_string().contains("lab.sh"), "{inspected}");
+}

@@ -5,6 +5,7 @@ mod cargo;
 mod check;
 mod convert;
 mod export;
+mod from;
 pub(crate) mod hints;
 mod inspect;
 mod lock;
@@ -23,6 +24,7 @@ use self::build::BuildArgs;
 use self::check::CheckArgs;
 use self::convert::ConvertArgs;
 use self::export::ExportArgs;
+use self::from::FromArgs;
 use self::inspect::InspectArgs;
 use self::lock::LockArgs;
 use self::pull::PullArgs;
@@ -52,6 +54,7 @@ enum ImageVerb {
     Pull(PullArgs),
     Push(PushArgs),
     Export(ExportArgs),
+    From(FromArgs),
 }
 
 pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
@@ -64,5 +67,6 @@ pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
         ImageVerb::Pull(args) => pull::run(args, output),
         ImageVerb::Push(args) => push::run(args, output),
         ImageVerb::Export(args) => export::run(args, output),
+        ImageVerb::From(args) => from::run(args, output),
     }
 }

@@ -200,6 +200,7 @@ const RESULTS: &[(&str, Source)] = &[
             ("cli/src/image/pull.rs", "PullReport"),
         ]),
     ),
+    ("gular image from", Of(&[("containers/src/import/mod.rs", "Imported")])),
     ("gular image export facts", Of(&[("containers/src/export/facts.rs", "ImageFacts")])),
     (
         "gular job lint",

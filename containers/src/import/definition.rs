@@ -1,0 +1,329 @@
+//! Apptainer's definition files: a header of keys, then sections
+//! (<https://apptainer.org/docs/user/main/definition_files.html>).
+//!
+//! ```text
+//! Bootstrap: docker
+//! From: debian:12
+//! %post
+//!     apt-get install -y gdal-bin
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::base;
+use super::step::{Fate, Start, Step, StepKind};
+use crate::{Error, Result};
+
+/// What becomes of a section.
+#[derive(Debug, Clone, Copy)]
+enum Section {
+    /// Defaults of `{{ name }}`.
+    Arguments,
+    Files,
+    Post,
+    Environment,
+    Labels,
+    Run,
+    Other(Fate),
+}
+
+/// The sections, in the order of Apptainer's page.
+const SECTIONS: [(&str, Section); 19] = [
+    ("arguments", Section::Arguments),
+    (
+        "setup",
+        Section::Other(Fate::Missing(
+            "it runs on the machine that builds the image: run it yourself",
+        )),
+    ),
+    ("files", Section::Files),
+    ("environment", Section::Environment),
+    ("post", Section::Post),
+    ("runscript", Section::Run),
+    ("startscript", Section::Other(Fate::Missing("images of a recipe have no services"))),
+    (
+        "test",
+        Section::Other(Fate::Different("run these commands with `apptainer exec` and the image")),
+    ),
+    ("labels", Section::Labels),
+    ("help", Section::Other(Fate::Different("images of a recipe have no help text"))),
+    (
+        "pre",
+        Section::Other(Fate::Missing(
+            "it runs on the machine that builds the image: run it yourself",
+        )),
+    ),
+    ("appinstall", Section::Other(Fate::Missing(APPS))),
+    ("appenv", Section::Other(Fate::Missing(APPS))),
+    ("apprun", Section::Other(Fate::Missing(APPS))),
+    ("appfiles", Section::Other(Fate::Missing(APPS))),
+    ("applabels", Section::Other(Fate::Missing(APPS))),
+    ("apphelp", Section::Other(Fate::Missing(APPS))),
+    ("apptest", Section::Other(Fate::Missing(APPS))),
+    ("appstart", Section::Other(Fate::Missing(APPS))),
+];
+
+const APPS: &str = "a recipe has one program: write a recipe for each";
+
+/// The key that begins a stage.
+const BOOTSTRAP: &str = "bootstrap";
+
+/// A header and its sections.
+#[derive(Debug, Default)]
+struct StageText {
+    /// Line, key in lower case, value.
+    keys: Vec<(usize, String, String)>,
+    sections: Vec<SectionText>,
+}
+
+#[derive(Debug)]
+struct SectionText {
+    line: usize,
+    name: String,
+    /// What follows the name on its line.
+    rest: String,
+    /// The lines after that.
+    text: String,
+}
+
+/// Returns the steps of one stage.
+///
+/// # Errors
+/// [`Error::Recipe`] with the line of what no definition file has.
+pub(super) fn steps(
+    text: &str,
+    path: &str,
+    arguments: &BTreeMap<String, String>,
+    stage: Option<&str>,
+) -> Result<Vec<Step>> {
+    let text = filled(text, path, arguments)?;
+    let mut stages = parse(&text, path)?;
+    let named =
+        |stage: &StageText, wanted: &str| stage.key("stage").is_some_and(|(_, n)| n == wanted);
+    let stage = match stage {
+        None => stages.pop(),
+        Some(wanted) => {
+            let at = stages.iter().position(|stage| named(stage, wanted));
+            at.map(|at| stages.swap_remove(at))
+        }
+    };
+    let Some(stage) = stage else {
+        let reason = "there is no stage of this name".to_owned();
+        return Err(Error::Recipe { path: path.to_owned(), line: 1, reason, hint: None });
+    };
+    let mut steps = vec![begin(&stage)];
+    // `%files` come before `%post`, wherever they are in the file.
+    let before_post = |section: &&SectionText| section.name == "files";
+    let first = stage.sections.iter().filter(before_post);
+    let then = stage.sections.iter().filter(|section| !before_post(section));
+    for section in first.chain(then) {
+        add(&mut steps, section);
+    }
+    Ok(steps)
+}
+
+impl StageText {
+    fn key(&self, name: &str) -> Option<(usize, &str)> {
+        let found = self.keys.iter().find(|(_, key, _)| key == name);
+        found.map(|(line, _, value)| (*line, value.as_str()))
+    }
+}
+
+/// The base.
+fn begin(stage: &StageText) -> Step {
+    let (line, agent) = stage.key(BOOTSTRAP).unwrap_or((1, ""));
+    let (from_line, from) = stage.key("from").unwrap_or((line, ""));
+    let path = || StepKind::Archive(from.to_owned());
+    let kind = match agent.to_ascii_lowercase().as_str() {
+        "docker" => StepKind::Image(from.to_owned()),
+        "oci" | "oci-archive" | "docker-archive" => path(),
+        "scratch" => StepKind::Scratch,
+        "debootstrap" => match stage.key("osversion").and_then(|(_, v)| base::release(v)) {
+            Some(release) => StepKind::Debian(release.to_owned()),
+            None => StepKind::NoBase("of Debian's releases, a recipe can begin with 12 and 13"),
+        },
+        "library" | "shub" | "oras" | "localimage" => StepKind::NoBase(
+            "a recipe cannot begin with a SIF: name the OCI image that it is made of",
+        ),
+        _ => StepKind::NoBase("a recipe begins with Debian's packages or an OCI image"),
+    };
+    let text = match from.is_empty() {
+        true => format!("Bootstrap: {agent}"),
+        false => format!("Bootstrap: {agent}, From: {from}"),
+    };
+    Step { line: from_line, text, kind }
+}
+
+fn add(steps: &mut Vec<Step>, section: &SectionText) {
+    let SectionText { line, name, rest, text } = section;
+    let known = SECTIONS.iter().find(|(known, _)| known == name).map(|(_, known)| *known);
+    let shown = format!("%{name} {rest}").trim_end().to_owned();
+    let step = |kind: StepKind| Step { line: *line, text: shown.clone(), kind };
+    let lines = || text.split('\n').enumerate().map(|(n, text)| (line + 1 + n, text.trim()));
+    match known {
+        Some(Section::Arguments) | None => {}
+        Some(Section::Post) => {
+            let is_shell = !rest.contains("-c") || rest.contains("sh");
+            steps.push(step(match is_shell {
+                true => StepKind::Run { text: format!("\n{text}"), mounts: Vec::new() },
+                false => StepKind::Other(Fate::Missing("it is not a script for a shell")),
+            }));
+        }
+        Some(Section::Environment) => steps.push(step(StepKind::Environment(format!("\n{text}")))),
+        Some(Section::Run) => steps.push(step(StepKind::Entrypoint(Start::Script(text.clone())))),
+        Some(Section::Other(fate)) => {
+            if !text.trim().is_empty() {
+                steps.push(step(StepKind::Other(fate)));
+            }
+        }
+        Some(Section::Files) => {
+            let from_stage = rest.split_whitespace().next() == Some("from");
+            for (line, text) in
+                lines().filter(|(_, text)| !text.is_empty() && !text.starts_with('#'))
+            {
+                let words = shlex::split(text).unwrap_or_default();
+                let kind = match words.as_slice() {
+                    _ if from_stage => StepKind::Other(Fate::Missing(
+                        "it is made by another stage: build it on this machine, and name it in `[app.files]`",
+                    )),
+                    [source] => {
+                        let (sources, dest) = (vec![source.clone()], source.clone());
+                        StepKind::Copy { sources, dest, is_apptainer: true }
+                    }
+                    [source, dest] => {
+                        let (sources, dest) = (vec![source.clone()], dest.clone());
+                        StepKind::Copy { sources, dest, is_apptainer: true }
+                    }
+                    _ => {
+                        StepKind::Other(Fate::Missing("expected a path here, and one in the image"))
+                    }
+                };
+                steps.push(Step { line, text: text.to_owned(), kind });
+            }
+        }
+        Some(Section::Labels) => {
+            for (line, text) in
+                lines().filter(|(_, text)| !text.is_empty() && !text.starts_with('#'))
+            {
+                let (name, value) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+                let value = value.trim().trim_matches('"').to_owned();
+                let name = name.trim_end_matches(':').to_owned();
+                steps.push(Step {
+                    line,
+                    text: text.to_owned(),
+                    kind: StepKind::LabelIs(name, value),
+                });
+            }
+        }
+    }
+}
+
+/// Splits the text into stages.
+fn parse(text: &str, path: &str) -> Result<Vec<StageText>> {
+    let wrong = |line: usize, reason: String| Error::Recipe {
+        path: path.to_owned(),
+        line,
+        reason,
+        hint: None,
+    };
+    let mut stages: Vec<StageText> = Vec::new();
+    let mut open: Option<SectionText> = None;
+    for (n, whole) in text.lines().enumerate() {
+        let line = n + 1;
+        let bare = whole.trim();
+        let header = key_of(bare).filter(|(key, _)| {
+            open.is_none() || (key == BOOTSTRAP && !whole.starts_with(char::is_whitespace))
+        });
+        if let Some((key, value)) = header {
+            // `From:` may come first.
+            let is_new = stages.last().is_none_or(|stage: &StageText| {
+                open.is_some() || !stage.sections.is_empty() || stage.key(BOOTSTRAP).is_some()
+            });
+            if stages.is_empty() || (key == BOOTSTRAP && is_new) {
+                if let (Some(section), Some(stage)) = (open.take(), stages.last_mut()) {
+                    stage.sections.push(section);
+                }
+                stages.push(StageText::default());
+            }
+            if let Some(stage) = stages.last_mut() {
+                stage.keys.push((line, key, value));
+            }
+            continue;
+        }
+        let section = bare.strip_prefix('%').map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
+            rest.split_at(end)
+        });
+        let section =
+            section.filter(|(name, _)| name.starts_with(|c: char| c.is_ascii_alphabetic()));
+        if let Some((name, rest)) = section {
+            let name = name.to_ascii_lowercase();
+            if !SECTIONS.iter().any(|(known, _)| *known == name) {
+                return Err(wrong(line, format!("unknown section `%{name}`")));
+            }
+            let Some(stage) = stages.last_mut() else {
+                return Err(wrong(line, "a section before `Bootstrap:`".to_owned()));
+            };
+            stage.sections.extend(open.take());
+            let rest = rest.split('#').next().unwrap_or_default().trim().to_owned();
+            open = Some(SectionText { line, name, rest, text: String::new() });
+        } else if let Some(section) = &mut open {
+            section.text.push_str(whole);
+            section.text.push('\n');
+        } else if !bare.is_empty() && !bare.starts_with('#') {
+            return Err(wrong(
+                line,
+                format!("expected `Bootstrap: …`, a key or a section, found `{bare}`"),
+            ));
+        }
+    }
+    match stages.last_mut() {
+        Some(stage) => stage.sections.extend(open),
+        None => return Err(wrong(1, "the key `Bootstrap` is missing".to_owned())),
+    }
+    Ok(stages)
+}
+
+/// `Key: value` of a header.
+fn key_of(line: &str) -> Option<(String, String)> {
+    let (key, value) = line.split_once(':')?;
+    let key = key.trim_end();
+    let good =
+        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    good.then(|| (key.to_ascii_lowercase(), value.trim_matches('"').to_owned()))
+}
+
+/// Replaces `{{ name }}` by the values given, or by the defaults of `%arguments`.
+fn filled(text: &str, path: &str, given: &BTreeMap<String, String>) -> Result<String> {
+    let mut values = BTreeMap::new();
+    let mut inside = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix('%') {
+            inside = name.split_whitespace().next() == Some("arguments");
+        } else if let (true, Some((name, value))) = (inside, line.split_once('=')) {
+            values.insert(name.trim().to_owned(), value.trim().trim_matches('"').to_owned());
+        }
+    }
+    values.extend(given.clone());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let Some((name, end)) = after.split_once("}}").filter(|(name, _)| !name.contains('\n'))
+        else {
+            out.push_str("{{");
+            rest = after;
+            continue;
+        };
+        let Some(value) = values.get(name.trim()) else {
+            let line = out.matches('\n').count() + 1;
+            let reason = format!("the argument `{}` has no value", name.trim());
+            return Err(Error::Recipe { path: path.to_owned(), line, reason, hint: None });
+        };
+        out.push_str(value);
+        rest = end;
+    }
+    out.push_str(rest);
+    Ok(out)
+}

@@ -1,0 +1,273 @@
+//! Dockerfiles: instructions as steps. The grammar is the crate `parse-dockerfile`'s.
+
+use parse_dockerfile::{Command, Flag, Instruction, Source, Span, Stage};
+
+use super::step::{Fate, Start, Step, StepKind};
+use crate::{Error, Result};
+
+/// Instructions that become nothing, as the reference describes them
+/// (<https://docs.docker.com/reference/dockerfile/>).
+const OTHERS: [(&str, Fate); 8] = [
+    ("USER", Fate::Different("jobs run as the user who starts them")),
+    ("EXPOSE", Fate::Different("a job sees the network of its machine: ports need no opening")),
+    ("VOLUME", Fate::Different("the job's own folders are mounted when it starts")),
+    ("STOPSIGNAL", Fate::Different("batch systems choose the signal that ends a job")),
+    ("HEALTHCHECK", Fate::Different("batch systems do not ask a job for its health")),
+    ("ONBUILD", Fate::Different("it matters only to images that are built on this one")),
+    ("SHELL", Fate::Different("the commands of `RUN` are read as those of a POSIX shell")),
+    ("MAINTAINER", Fate::Different("it is deprecated")),
+];
+
+/// Returns the steps of one stage, with those of the stages that it begins with.
+///
+/// # Errors
+/// [`Error::Recipe`] with the line of what is not a Dockerfile, and for a stage that is not there.
+pub(super) fn steps(text: &str, path: &str, stage: Option<&str>) -> Result<Vec<Step>> {
+    let file = parse_dockerfile::parse(text).map_err(|error| Error::Recipe {
+        path: path.to_owned(),
+        line: error.line().max(1),
+        reason: format!("not a Dockerfile: {error:#}"),
+        hint: None,
+    })?;
+    let stages: Vec<Stage<'_, '_>> = file.stages().collect();
+    let name = |stage: &Stage<'_, '_>| stage.from.as_.as_ref().map(|(_, n)| n.value.to_string());
+    let called = |wanted: &str| {
+        stages.iter().position(|s| name(s).is_some_and(|name| name.eq_ignore_ascii_case(wanted)))
+    };
+    let mut at = match stage {
+        None => stages.len().checked_sub(1),
+        Some(wanted) => called(wanted).or_else(|| wanted.parse().ok()),
+    };
+    let no_stage = || {
+        let names: Vec<String> = stages.iter().filter_map(name).collect();
+        let reason = format!("there is no stage `{}`", stage.unwrap_or_default());
+        let hint = (!names.is_empty()).then(|| format!("the stages are: {}", names.join(", ")));
+        Error::Recipe { path: path.to_owned(), line: 1, reason, hint }
+    };
+    if at.is_none() {
+        return Err(no_stage());
+    }
+    let lines = Lines(text);
+    let mut chain = Vec::new();
+    while let Some(index) = at {
+        let stage = stages.get(index).ok_or_else(no_stage)?;
+        chain.push(stage);
+        // Only an earlier stage can be meant.
+        at = called(&stage.from.image.value).filter(|earlier| *earlier < index);
+    }
+    let mut steps: Vec<Step> = file
+        .global_args()
+        .map(|arg| {
+            lines.step(
+                &arg.arg.span,
+                &arg.arguments.span,
+                StepKind::Arg(arg.arguments.value.to_string()),
+            )
+        })
+        .collect();
+    for (n, stage) in chain.iter().rev().enumerate() {
+        if n == 0 {
+            let from = stage.from;
+            let image = StepKind::Image(from.image.value.to_string());
+            let mut step = lines.step(&from.from.span, &from.image.span, image);
+            step.text = format!("FROM {}", from.image.value);
+            if let Some(platform) = option(&from.options, "platform") {
+                let kind = StepKind::Platform(platform.to_owned());
+                steps.push(Step { kind, ..step.clone() });
+            }
+            steps.push(step);
+        }
+        steps.extend(stage.instructions.iter().map(|instruction| lines.instruction(instruction)));
+    }
+    Ok(steps)
+}
+
+/// Where things are in the text.
+struct Lines<'a>(&'a str);
+
+impl Lines<'_> {
+    fn line(&self, at: usize) -> usize {
+        self.0.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
+    }
+
+    fn step(&self, begin: &Span, end: &Span, kind: StepKind) -> Step {
+        let text = self.0.get(begin.start..end.end).unwrap_or_default().to_owned();
+        Step { line: self.line(begin.start), text, kind }
+    }
+
+    fn instruction(&self, instruction: &Instruction<'_>) -> Step {
+        let other = |keyword: &Span, end: Option<&Span>| {
+            let name = self.0.get(keyword.clone()).unwrap_or_default().to_ascii_uppercase();
+            let row = OTHERS.iter().find(|(row, _)| *row == name);
+            let fate = row.map_or(Fate::Missing("a recipe has nothing like it"), |(_, fate)| *fate);
+            let line_end = self.0.get(keyword.start..).and_then(|rest| rest.find('\n'));
+            let line_end = line_end.map_or(self.0.len(), |len| keyword.start + len);
+            let end = end.map_or(line_end, |span| span.end);
+            self.step(keyword, &(keyword.start..end), StepKind::Other(fate))
+        };
+        match instruction {
+            Instruction::Arg(i) => {
+                let kind = StepKind::Arg(i.arguments.value.to_string());
+                self.step(&i.arg.span, &i.arguments.span, kind)
+            }
+            Instruction::Env(i) => {
+                let kind = StepKind::Env(i.arguments.value.to_string());
+                self.step(&i.env.span, &i.arguments.span, kind)
+            }
+            Instruction::Label(i) => {
+                let kind = StepKind::Label(i.arguments.value.to_string());
+                self.step(&i.label.span, &i.arguments.span, kind)
+            }
+            Instruction::Maintainer(i) => {
+                let name = "org.opencontainers.image.authors".to_owned();
+                let kind = StepKind::LabelIs(name, unquoted(&i.name.value));
+                self.step(&i.maintainer.span, &i.name.span, kind)
+            }
+            Instruction::Workdir(i) => {
+                let kind = StepKind::WorkDir(unquoted(&i.arguments.value));
+                self.step(&i.workdir.span, &i.arguments.span, kind)
+            }
+            Instruction::Copy(i) => {
+                self.copy(&i.copy.span, &i.options, &i.src, &i.dest.value, &i.dest.span, false)
+            }
+            Instruction::Add(i) => {
+                self.copy(&i.add.span, &i.options, &i.src, &i.dest.value, &i.dest.span, true)
+            }
+            Instruction::Entrypoint(i) => {
+                let (start, span) = start(&i.arguments);
+                self.step(&i.entrypoint.span, span, StepKind::Entrypoint(start))
+            }
+            Instruction::Cmd(i) => {
+                let (start, span) = start(&i.arguments);
+                self.step(&i.cmd.span, span, StepKind::Cmd(start))
+            }
+            Instruction::Run(i) => {
+                let (text, span) = match (&i.arguments, i.here_docs.first()) {
+                    (Command::Shell(text), None) => (without_comments(text.value), &text.span),
+                    (Command::Shell(begin), Some(document)) => {
+                        let is_alone = begin.value.split_whitespace().count() == 1;
+                        let script = document.value.trim_start();
+                        let shells = ["#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash"];
+                        let own = script.starts_with("#!");
+                        let is_shell = !own || shells.iter().any(|s| script.starts_with(s));
+                        if !is_alone || !is_shell {
+                            let fate = Fate::Missing(RUN_OTHER);
+                            return self.step(&i.run.span, &document.span, StepKind::Other(fate));
+                        }
+                        (format!("\n{}", document.value), &document.span)
+                    }
+                    (Command::Exec(words), _) => {
+                        let words = words.value.iter().map(|word| word.value.as_ref());
+                        let joined = shlex::try_join(words).unwrap_or_default();
+                        let Command::Exec(all) = &i.arguments else {
+                            return other(&i.run.span, None);
+                        };
+                        (joined, &all.span)
+                    }
+                    _ => return other(&i.run.span, None),
+                };
+                let mounts = i.options.iter().filter(|option| option.name.value == "mount");
+                let mounts = mounts.filter_map(|m| bound(&m.value.as_ref()?.value)).collect();
+                self.step(&i.run.span, span, StepKind::Run { text, mounts })
+            }
+            Instruction::User(i) => other(&i.user.span, None),
+            Instruction::Expose(i) => other(&i.expose.span, None),
+            Instruction::Volume(i) => other(&i.volume.span, None),
+            Instruction::Stopsignal(i) => other(&i.stopsignal.span, None),
+            Instruction::Healthcheck(i) => other(&i.healthcheck.span, None),
+            Instruction::Onbuild(i) => other(&i.onbuild.span, None),
+            Instruction::Shell(i) => other(&i.shell.span, None),
+            Instruction::From(i) => other(&i.from.span, None),
+            _ => other(&(0..0), None),
+        }
+    }
+
+    fn copy(
+        &self,
+        keyword: &Span,
+        options: &[Flag<'_>],
+        sources: &[Source<'_>],
+        dest: &str,
+        end: &Span,
+        is_add: bool,
+    ) -> Step {
+        let paths: Option<Vec<String>> = sources
+            .iter()
+            .map(|source| match source {
+                Source::Path(path) => Some(unquoted(&path.value)),
+                _ => None,
+            })
+            .collect();
+        let missing = |reason| self.step(keyword, end, StepKind::Other(Fate::Missing(reason)));
+        if option(options, "from").is_some() {
+            return missing(
+                "it is made by another stage: build it on this machine, and name it in `[app.files]`",
+            );
+        }
+        let Some(sources) = paths else {
+            return missing("write the text to a file, and name it in `[app.files]`");
+        };
+        if is_add
+            && sources.iter().any(|source| source.contains("://") || source.starts_with("git@"))
+        {
+            return missing("fetch it to this machine, and name it in `[app.files]`");
+        }
+        let archives = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz", ".tbz2"];
+        if is_add && sources.iter().any(|source| archives.iter().any(|end| source.ends_with(end))) {
+            return missing("unpack it on this machine, and name its folder in `[app.files]`");
+        }
+        let kind = StepKind::Copy { sources, dest: unquoted(dest), is_apptainer: false };
+        self.step(keyword, end, kind)
+    }
+}
+
+/// Why a script for something else than a shell is left out.
+const RUN_OTHER: &str = "it is not a script for a shell";
+
+fn option<'a>(options: &'a [Flag<'_>], name: &str) -> Option<&'a str> {
+    let found = options.iter().find(|option| option.name.value == name)?;
+    found.value.as_ref().map(|value| value.value.as_ref())
+}
+
+/// The path in the image and the path here of `--mount=type=bind,source=…,target=…`.
+fn bound(mount: &str) -> Option<(String, String)> {
+    let value = |names: &[&str]| {
+        let mut all = mount.split(',').filter_map(|part| part.split_once('='));
+        all.find(|(name, _)| names.contains(name)).map(|(_, value)| value.to_owned())
+    };
+    let is_bind = value(&["type"]).is_none_or(|kind| kind == "bind");
+    let target = value(&["target", "dst", "destination"])?;
+    (is_bind && value(&["from"]).is_none())
+        .then(|| (target, value(&["source", "src"]).unwrap_or_else(|| ".".to_owned())))
+}
+
+fn start<'a>(command: &'a Command<'_>) -> (Start, &'a Span) {
+    match command {
+        Command::Exec(words) => {
+            let all = words.value.iter().map(|word| word.value.to_string()).collect();
+            (Start::Words(all), &words.span)
+        }
+        Command::Shell(text) => (Start::Shell(without_comments(text.value)), &text.span),
+        _ => (Start::Words(Vec::new()), const { &(0..0) }),
+    }
+}
+
+/// A text of several lines; Docker takes comments between continued lines away.
+fn without_comments(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut out = lines.next().unwrap_or_default().to_owned();
+    for line in lines {
+        // The number of lines stays.
+        out.push('\n');
+        let bare = line.trim();
+        out.push_str(if bare.starts_with('#') || bare.is_empty() { "\\" } else { line });
+    }
+    out
+}
+
+/// A value without the quotes around it.
+fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    let inner = |quote| text.strip_prefix(quote).and_then(|t: &str| t.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).unwrap_or(text).to_owned()
+}

@@ -1,0 +1,93 @@
+//! A recipe while its parts are collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::step::Fate;
+
+/// A line of the file that the recipe does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The line, from 1.
+    pub line: usize,
+    /// The instruction or command, on one line.
+    pub text: String,
+    /// Whether the image lacks something.
+    pub difference: Difference,
+    /// Why it is left out, and what to do.
+    pub reason: String,
+}
+
+/// How the image differs from the one that the file describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// Something is missing in the image.
+    Missing,
+    /// The image does the same in another way, or something that it does not need is left out.
+    Other,
+}
+
+/// Where a recipe's files come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Base {
+    Scratch,
+    Debian(&'static str),
+    Oci(String),
+}
+
+/// The parts of a recipe.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) base: Option<Base>,
+    pub(super) platform: Option<String>,
+    pub(super) packages: BTreeSet<String>,
+    /// The first line that asks for recommended packages, too.
+    pub(super) recommends: Option<usize>,
+    /// Wheels of this machine.
+    pub(super) wheels: Vec<String>,
+    /// Lines of a `requirements.txt`, in their order.
+    pub(super) requirements: Vec<String>,
+    /// Path in the image without a leading `/`, path from the context.
+    pub(super) files: BTreeMap<String, String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// Longest text of an instruction that is shown.
+const MAX_SHOWN: usize = 100;
+
+impl Draft {
+    pub(super) fn missing(&mut self, line: usize, text: &str, reason: impl Into<String>) {
+        self.leave(line, text, Difference::Missing, reason.into());
+    }
+
+    pub(super) fn other(&mut self, line: usize, text: &str, reason: impl Into<String>) {
+        self.leave(line, text, Difference::Other, reason.into());
+    }
+
+    pub(super) fn fate(&mut self, line: usize, text: &str, fate: Fate) {
+        match fate {
+            Fate::Missing(reason) => self.missing(line, text, reason),
+            Fate::Different(reason) => self.other(line, text, reason),
+        }
+    }
+
+    fn leave(&mut self, line: usize, text: &str, difference: Difference, reason: String) {
+        let text = one_line(text);
+        self.left_out.push(LeftOut { line, text, difference, reason });
+    }
+}
+
+/// A text on one line, with its end cut off if it is long.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
+    let line = words.join(" ").replace(char::is_control, "?");
+    if line.chars().count() <= MAX_SHOWN {
+        return line;
+    }
+    line.chars().take(MAX_SHOWN).chain(std::iter::once('…')).collect()
+}

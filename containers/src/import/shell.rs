@@ -1,0 +1,262 @@
+//! The commands of a shell text, as far as they are plain: words, joined by `&&`, `;` and ends of
+//! lines. Whatever else there is (pipes, loops, conditions) is one command that is not understood.
+
+/// One command, or a construct that is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Command {
+    /// The line where it begins, counted from 0 at the beginning of the text.
+    pub(super) line: usize,
+    pub(super) text: String,
+    /// Whether it consists of words alone.
+    pub(super) is_plain: bool,
+}
+
+/// Words that begin a construct, and those that end it.
+const OPENING: [&str; 7] = ["if", "for", "while", "until", "case", "{", "function"];
+const CLOSING: [&str; 4] = ["fi", "done", "esac", "}"];
+
+/// What is written to nobody, and so changes nothing.
+const SILENCED: [&str; 7] = [
+    "> /dev/null",
+    ">/dev/null",
+    "1>/dev/null",
+    "2>/dev/null",
+    "2> /dev/null",
+    "&>/dev/null",
+    "2>&1",
+];
+
+/// Splits a shell's text.
+pub(super) fn commands(text: &str) -> Vec<Command> {
+    let mut parts = Splitter::default();
+    let mut chars = text.chars().peekable();
+    let mut quote: Option<char> = None;
+    while let Some(c) = chars.next() {
+        if c == '\n' {
+            parts.at += 1;
+        }
+        match (quote, c) {
+            (_, '\\') if quote != Some('\'') => match chars.next() {
+                // A line that continues.
+                Some('\n') => {
+                    parts.at += 1;
+                    parts.push(' ');
+                }
+                Some(next) => {
+                    parts.push(c);
+                    parts.push(next);
+                }
+                None => {}
+            },
+            (Some(open), c) => {
+                if c == open {
+                    quote = None;
+                }
+                parts.push(c);
+                if open == '"' && c == '`' || c == '$' && chars.peek() == Some(&'(') && open == '"'
+                {
+                    parts.is_plain = false;
+                }
+            }
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                parts.push(c);
+            }
+            (None, '#') if parts.text.is_empty() || parts.text.ends_with(char::is_whitespace) => {
+                while chars.next_if(|c| *c != '\n').is_some() {}
+            }
+            (None, '&') if chars.next_if_eq(&'&').is_some() => parts.end(),
+            (None, ';') => {
+                // `;;` ends a case.
+                if chars.next_if_eq(&';').is_some() {
+                    parts.is_plain = false;
+                }
+                parts.end();
+            }
+            (None, '\n') => {
+                let ends = parts.here_document();
+                for end in ends {
+                    parts.is_plain = false;
+                    let mut line = String::new();
+                    loop {
+                        let next = chars.next();
+                        if let Some(c) = next.filter(|c| *c != '\n') {
+                            line.push(c);
+                            continue;
+                        }
+                        parts.at += 1;
+                        parts.push('\n');
+                        parts.text.push_str(&line);
+                        if next.is_none() || line.trim_start_matches('\t') == end {
+                            break;
+                        }
+                        line.clear();
+                    }
+                }
+                parts.end();
+            }
+            (None, c @ ('|' | '<' | '(' | ')' | '`' | '&' | '>')) => {
+                if c == '(' {
+                    parts.depth += 1;
+                } else if c == ')' {
+                    parts.depth = parts.depth.saturating_sub(1);
+                }
+                parts.push(c);
+                parts.is_plain = false;
+            }
+            (None, c) => parts.push(c),
+        }
+    }
+    parts.depth = 0;
+    parts.end();
+    parts.found
+}
+
+#[derive(Default)]
+struct Splitter {
+    found: Vec<Command>,
+    text: String,
+    /// The line that is read, and that where `text` begins.
+    at: usize,
+    began: usize,
+    is_plain: bool,
+    /// Constructs and parentheses that are open.
+    depth: usize,
+    /// Where the word that may open or close a construct begins in `text`.
+    command_at: usize,
+}
+
+impl Splitter {
+    fn push(&mut self, c: char) {
+        if c.is_whitespace() && self.text.len() == self.command_at {
+            return;
+        }
+        if self.text.is_empty() {
+            self.began = self.at;
+            self.is_plain = true;
+            self.command_at = 0;
+        }
+        self.text.push(c);
+    }
+
+    /// Ends a command, unless it is within a construct.
+    fn end(&mut self) {
+        let part = self.text.get(self.command_at..).unwrap_or_default();
+        for word in part.split_whitespace() {
+            if OPENING.contains(&word) {
+                self.depth += 1;
+                self.is_plain = false;
+            } else if CLOSING.contains(&word) {
+                self.depth = self.depth.saturating_sub(1);
+                self.is_plain = false;
+            } else if !matches!(word, "then" | "do" | "else" | "elif" | "!") {
+                break;
+            }
+        }
+        // `name() {`
+        if part.trim_end().ends_with('{') && part.contains("()") {
+            self.depth += 1;
+            self.is_plain = false;
+        }
+        if self.depth > 0 {
+            self.text.truncate(self.text.trim_end().len());
+            self.text.push('\n');
+            self.command_at = self.text.len();
+            return;
+        }
+        let text = std::mem::take(&mut self.text);
+        self.command_at = 0;
+        if text.trim().is_empty() {
+            return;
+        }
+        let (text, is_plain) = match self.is_plain {
+            true => (text, true),
+            false => unsilenced(&text),
+        };
+        let text = text.trim_end().to_owned();
+        self.found.push(Command { line: self.began, text, is_plain });
+    }
+
+    /// The lines at which the documents end that the command so far begins by `<<`.
+    fn here_document(&self) -> Vec<String> {
+        let part = self.text.get(self.command_at..).unwrap_or_default();
+        let mut ends = Vec::new();
+        let mut rest = part;
+        while let Some((_, after)) = rest.split_once("<<") {
+            rest = after;
+            if after.starts_with('<') {
+                rest = after.trim_start_matches('<');
+                continue;
+            }
+            let word = after.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
+            let word = word.trim_matches(['\'', '"', '\\']);
+            let word = word.split([';', '|', '>', '&', ')']).next().unwrap_or_default();
+            if !word.is_empty() && !word.starts_with('(') {
+                ends.push(word.to_owned());
+            }
+        }
+        ends
+    }
+}
+
+/// Takes away what sends output to nobody; the rest may be plain.
+fn unsilenced(text: &str) -> (String, bool) {
+    let mut rest = text.to_owned();
+    for silenced in SILENCED {
+        rest = rest.replace(silenced, "");
+    }
+    let odd = ['|', '<', '>', '(', ')', '`', '&', '\n'];
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    if rest == text || rest.contains(odd) || rest.contains("$(") || OPENING.contains(&first) {
+        return (text.to_owned(), false);
+    }
+    (rest, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[(usize, &str, bool)]) {
+        let found = commands(text);
+        let found: Vec<_> = found.iter().map(|c| (c.line, c.text.as_str(), c.is_plain)).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn commands_are_told_apart() {
+        check(
+            "a b && c;d\n\n  e",
+            &[(0, "a b", true), (0, "c", true), (0, "d", true), (2, "e", true)],
+        );
+        check(
+            "a \\\n  b \\\n && c # no\nd",
+            &[(0, "a    b", true), (2, "c", true), (3, "d", true)],
+        );
+        check("a '&& ; b' \"c ; d\" e\\;f", &[(0, "a '&& ; b' \"c ; d\" e\\;f", true)]);
+        check("# only\na#b", &[(1, "a#b", true)]);
+        check("pip install x > /dev/null 2>&1", &[(0, "pip install x", true)]);
+    }
+
+    #[test]
+    fn constructs_stay_whole() {
+        check("a | b && c", &[(0, "a | b", false), (0, "c", true)]);
+        check("a || true\nb", &[(0, "a || true", false), (1, "b", true)]);
+        check(
+            "if [ -e x ]; then a; b; fi\nc",
+            &[(0, "if [ -e x ]\nthen a\nb\nfi", false), (1, "c", true)],
+        );
+        check(
+            "for i in 1 2; do for j in 3; do a; done; done && b",
+            &[(0, "for i in 1 2\ndo for j in 3\ndo a\ndone\ndone", false), (0, "b", true)],
+        );
+        check("(cd x && make) && b", &[(0, "(cd x\nmake)", false), (0, "b", true)]);
+        check("a \"$(b)\"", &[(0, "a \"$(b)\"", false)]);
+        check(
+            "cat <<'EOF' > x\na && b\nEOF\nc",
+            &[(0, "cat <<'EOF' > x\na && b\nEOF", false), (3, "c", true)],
+        );
+        check("f() {\n a\n}\nb", &[(0, "f() {\na\n}", false), (3, "b", true)]);
+        check("( never closed", &[(0, "( never closed", false)]);
+    }
+}

@@ -1,0 +1,73 @@
+//! What one instruction of a file asks for, whichever tool the file is for.
+
+/// One instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    /// The line where it begins, from 1.
+    pub(super) line: usize,
+    /// The instruction as it is in the file.
+    pub(super) text: String,
+    pub(super) kind: StepKind,
+}
+
+/// The kinds of instructions that become part of a recipe, and all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum StepKind {
+    /// An image in a registry.
+    Image(String),
+    /// The folder of an OCI layout, or an archive.
+    Archive(String),
+    /// A Debian release that is installed from its packages.
+    Debian(String),
+    /// Nothing to begin with.
+    Scratch,
+    /// A base that no recipe can have; the reason.
+    NoBase(&'static str),
+    /// A variable of the build, with its default.
+    Arg(String),
+    /// Variables of the image: `NAME=VALUE` words, or `NAME VALUE`.
+    Env(String),
+    /// Labels, written like [`Env`](Self::Env).
+    Label(String),
+    /// A label with its value.
+    LabelIs(String, String),
+    /// Operating system and processor.
+    Platform(String),
+    /// Text for a shell, and files that only this text sees: path in the image, path here.
+    Run {
+        text: String,
+        mounts: Vec<(String, String)>,
+    },
+    /// Text for a shell that sets the variables of the image.
+    Environment(String),
+    Copy {
+        sources: Vec<String>,
+        dest: String,
+        /// Whether Apptainer's rules hold.
+        is_apptainer: bool,
+    },
+    WorkDir(String),
+    Entrypoint(Start),
+    Cmd(Start),
+    /// Something that becomes nothing; the reason.
+    Other(Fate),
+}
+
+/// How a program is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Start {
+    Words(Vec<String>),
+    /// Text for `sh -c`.
+    Shell(String),
+    /// A whole script.
+    Script(String),
+}
+
+/// Why an instruction becomes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The image lacks something; what to do.
+    Missing(&'static str),
+    /// An image of a recipe behaves otherwise, or need not do this.
+    Different(&'static str),
+}

@@ -1,0 +1,337 @@
+//! Whole files and their recipes.
+
+use std::fs;
+
+use super::*;
+use crate::Error;
+
+/// A folder with the files that the texts name.
+fn folder() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("src")).unwrap();
+    for (name, text) in [
+        ("train.py", "import torch\n"),
+        ("requirements.txt", "torch==2.5.1\nnumpy\n"),
+        ("src/model.py", ""),
+        ("data.tar.gz", ""),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+fn import(text: &str, change: impl FnOnce(&mut ImportOptions)) -> crate::Result<Imported> {
+    let dir = folder();
+    let mut options = ImportOptions {
+        name: "lab".to_owned(),
+        context: dir.path().to_owned(),
+        ..ImportOptions::default()
+    };
+    change(&mut options);
+    translate(text, "FILE", &options)
+}
+
+/// Checks the recipe without its comments, the files beside it, and the lines left out.
+fn check(text: &str, recipe: &str, files: &[(&str, &str)], left_out: &[(usize, Difference, &str)]) {
+    let made = import(text, |_| {}).unwrap();
+    let lines = made.recipe.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    assert_eq!(lines.collect::<Vec<_>>().join("\n"), recipe.trim(), "{text}");
+    let found: Vec<_> =
+        made.files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    assert_eq!(found, files, "{text}");
+    let found: Vec<_> =
+        made.left_out.iter().map(|left| (left.line, left.difference, left.text.as_str())).collect();
+    assert_eq!(found, left_out, "{text}");
+    for left in &made.left_out {
+        let line = format!("# line {}: {}: ", left.line, left.text);
+        assert!(made.recipe.contains(&line), "{line}\n{}", made.recipe);
+    }
+}
+
+use Difference::{Missing, Other};
+
+#[test]
+fn a_usual_dockerfile_becomes_a_recipe() {
+    check(
+        r#"# syntax=docker/dockerfile:1
+ARG CUDA=12.4.1
+FROM nvidia/cuda:${CUDA}-runtime-ubuntu22.04 AS base
+LABEL org.opencontainers.image.title="A model" maintainer=lab
+ENV DEBIAN_FRONTEND=noninteractive \
+    PYTHONUNBUFFERED=1 MODELS="/opt/my models"
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      python3.10 python3-pip \
+      # for OpenCV
+      libgl1-mesa-glx=1.2 git \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /work
+COPY requirements.txt .
+RUN pip3 install --no-cache-dir -r requirements.txt
+COPY . /work
+EXPOSE 8888/tcp
+RUN git clone https://example.org/x.git && cd x && make -j4
+ENTRYPOINT ["python3", "train.py"]
+CMD ["--epochs", "3"]
+"#,
+        r#"
+[image]
+name = "lab"
+[base]
+debian = "bookworm"
+packages = ["default", "git", "libgl1", "python3"]
+[app]
+path = "lab.sh"
+[app.files]
+"work" = "."
+"work/requirements.txt" = "requirements.txt"
+[python]
+requirements = "requirements.txt"
+[env]
+MODELS = "/opt/my models"
+PYTHONUNBUFFERED = "1"
+[labels]
+maintainer = "lab"
+"org.opencontainers.image.title" = "A model"
+"#,
+        &[(
+            "lab.sh",
+            "#!/bin/sh\n[ $# -gt 0 ] || set -- --epochs 3\nexec python3 /work/train.py \"$@\"\n",
+        )],
+        &[
+            (3, Other, "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04"),
+            (
+                7,
+                Other,
+                "apt-get install -y --no-install-recommends python3.10 python3-pip libgl1-mesa-glx=1.2 git",
+            ),
+            (12, Other, "WORKDIR /work"),
+            (16, Other, "EXPOSE 8888/tcp"),
+            (17, Missing, "git clone https://example.org/x.git"),
+            (17, Missing, "make -j4"),
+        ],
+    );
+}
+
+#[test]
+fn a_definition_file_becomes_a_recipe() {
+    check(
+        r#"Bootstrap: docker
+From: debian:{{ RELEASE }}
+
+%arguments
+    RELEASE=12
+
+%labels
+    Author lab
+    Version v1 2
+
+%environment
+    export LC_ALL=C
+    export PATH=/opt/tools/bin:$PATH
+    source /opt/setup.sh
+
+%post -c /bin/bash
+    set -e
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -y update
+    apt-get -y install gdal-bin \
+        python3
+    python3 -m pip install 'numpy<2' "scipy>=1.10"; echo 'export A=b' >> $APPTAINER_ENVIRONMENT
+    if [ -d /x ]; then
+        make
+    fi
+    cat > /etc/a <<EOF
+apt-get install -y vim
+EOF
+
+%runscript
+    # what it does
+    exec python3 /opt/code/train.py "$@"
+
+%files
+    train.py /opt/code/
+    src /opt/src
+
+%test
+    gdalinfo --version
+"#,
+        r#"
+[image]
+name = "lab"
+[base]
+debian = "bookworm"
+packages = ["default", "gdal-bin", "python3"]
+[app]
+path = "lab.sh"
+[app.files]
+"opt/code/train.py" = "train.py"
+"opt/src" = "src"
+[python]
+requirements = "lab-requirements.txt"
+[env]
+A = "b"
+LC_ALL = "C"
+PATH = "/opt/tools/bin:/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+[labels]
+Author = "lab"
+Version = "v1 2"
+"#,
+        &[
+            ("lab-requirements.txt", "numpy<2\nscipy>=1.10\n"),
+            ("lab.sh", "#!/bin/sh\n# what it does\nexec python3 /opt/code/train.py \"$@\"\n"),
+        ],
+        &[
+            (14, Missing, "source /opt/setup.sh"),
+            (20, Other, "apt-get install"),
+            (23, Missing, "if [ -d /x ] then make fi"),
+            (26, Missing, "cat > /etc/a <<EOF apt-get install -y vim EOF"),
+            (38, Other, "%test"),
+        ],
+    );
+}
+
+#[test]
+fn stages_are_followed_to_their_base() {
+    let text = "FROM rust:1 AS build\nRUN cargo build\nFROM debian:12 AS base\nRUN apt-get install -y --no-install-recommends jq\nFROM base\nCOPY --from=build /x /usr/local/bin/x\nCMD bash\n";
+    check(
+        text,
+        "[image]\nname = \"lab\"\n[base]\ndebian = \"bookworm\"\npackages = [\"default\", \"jq\"]",
+        &[],
+        &[(6, Missing, "COPY --from=build /x /usr/local/bin/x"), (7, Other, "a shell")],
+    );
+    let made = import(text, |options| options.stage = Some("build".to_owned())).unwrap();
+    assert!(made.recipe.contains("oci = \"docker://rust:1\""), "{}", made.recipe);
+    let none = import(text, |options| options.stage = Some("other".to_owned()));
+    assert!(matches!(none, Err(Error::Recipe { hint: Some(_), .. })), "{none:?}");
+}
+
+#[test]
+fn the_header_of_a_definition_file_begins_a_stage() {
+    let text = "From:debian:13\nBootstrap:docker\n%post\n apt-get install --no-install-recommends jq\nBootstrap: docker\nFrom: debian:12\nStage: last\n%files from a\n/x /y\n%labels\n A: b\n";
+    let recipe = "[image]\nname = \"lab\"\n[base]\ndebian = \"bookworm\"\n[labels]\nA = \"b\"";
+    check(text, recipe, &[], &[(9, Missing, "/x /y")]);
+    let made = import(text, |options| options.stage = Some("last".to_owned())).unwrap();
+    assert!(made.recipe.contains("\"bookworm\""), "{}", made.recipe);
+    let first = text.split("Bootstrap: ").next().unwrap();
+    assert!(import(first, |_| {}).unwrap().recipe.contains("\"jq\""));
+}
+
+#[test]
+fn packages_of_pip_are_requirements() {
+    let of = |commands: &str| {
+        let made =
+            import(&format!("FROM debian:12\nCOPY . /w\nWORKDIR /w\nRUN {commands}\n"), |_| {});
+        let made = made.unwrap();
+        let lines = made.files.get("lab-requirements.txt").cloned().unwrap_or_default();
+        (lines, made.left_out.iter().filter(|left| left.difference == Missing).count())
+    };
+    for (commands, lines, missing) in [
+        ("pip install -U pip setuptools wheel", "setuptools\n", 0),
+        (
+            "pip install torch --index-url https://download.pytorch.org/whl/cu121",
+            "torch\n--extra-index-url https://download.pytorch.org/whl/cu121\n",
+            0,
+        ),
+        (
+            "pip install --extra-index-url=https://a.example/simple -rrequirements.txt x",
+            "--extra-index-url https://a.example/simple\n-r requirements.txt\nx\n",
+            0,
+        ),
+        ("pip install -r other.txt", "", 1),
+        ("cd src && pip install -r ../requirements.txt a", "-r requirements.txt\na\n", 0),
+        (
+            "python3.11 -m pip install 'a[b]==1.0; python_version<\"3\"'",
+            "a[b]==1.0; python_version<\"3\"\n",
+            0,
+        ),
+        ("pip install -e . && pip install ./src", "", 2),
+        ("pip install git+https://a.example/x@v1", "git+https://a.example/x@v1\n", 0),
+        (
+            "pip install https://a.example/fast_x-1-py3-none-any.whl",
+            "fast-x @ https://a.example/fast_x-1-py3-none-any.whl\n",
+            0,
+        ),
+        ("pip install https://a.example/x.tar.gz", "", 1),
+        ("uv pip install --system --python /usr/bin/python3 a b", "a\nb\n", 0),
+        ("bash -c \"pip install a\"", "a\n", 0),
+        ("pip install $UNSET a", "a\n", 0),
+        ("V=2 && pip install a==$V", "a==2\n", 0),
+        ("pip install a==$(cat v)", "", 1),
+        ("pip install a || true", "", 1),
+        ("conda install -y numpy", "", 1),
+        ("poetry install", "", 1),
+        ("R -e 'install.packages(\"x\")'", "", 1),
+    ] {
+        assert_eq!(of(commands), (lines.to_owned(), missing), "{commands}");
+    }
+}
+
+#[test]
+fn what_is_not_known_of_a_base_is_not_guessed() {
+    let made = import(
+        "FROM rocker/r-ver:4.3\nENV PATH=/opt/x:$PATH\nENV A=1\nCOPY train.py $HOME/\n",
+        |_| {},
+    );
+    let made = made.unwrap();
+    assert!(made.recipe.contains("oci = \"docker://rocker/r-ver:4.3\""), "{}", made.recipe);
+    assert!(!made.recipe.contains("PATH ="), "{}", made.recipe);
+    let lines: Vec<usize> = made.left_out.iter().map(|left| left.line).collect();
+    assert_eq!(lines, [2, 4]);
+}
+
+#[test]
+fn arguments_of_the_build_replace_defaults() {
+    let text = "ARG V=12\nFROM debian:$V\nARG NAME\nENV A=${NAME:-none}\n";
+    let recipe = |pairs: &[(&str, &str)]| {
+        let set = |options: &mut ImportOptions| {
+            options.arguments =
+                pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        };
+        import(text, set).unwrap().recipe
+    };
+    let plain = recipe(&[]);
+    assert!(plain.contains("\"bookworm\"") && plain.contains("A = \"none\""), "{plain}");
+    let given = recipe(&[("V", "13"), ("NAME", "x")]);
+    assert!(given.contains("\"trixie\"") && given.contains("A = \"x\""), "{given}");
+}
+
+#[test]
+fn files_that_are_neither_are_refused_with_the_line() {
+    for (text, line) in [
+        ("", 1),
+        ("RUN x\n", 1),
+        ("FROM debian\nRUNN x\n", 2),
+        ("FROM debian\nRUN cat <<EOF > x\na\nEOF\n", 3),
+        ("Bootstrap: docker\nFrom: debian\n%pots\n x\n", 3),
+        ("Bootstrap: docker\nFrom: {{ X }}\n", 2),
+        ("import os\n", 1),
+        ("FROM scratch\nEXPOSE 1\n", 1),
+        ("[image]\nname = \"x\"\n", 1),
+    ] {
+        match import(text, |_| {}) {
+            Err(Error::Recipe { line: found, path, .. }) => {
+                assert_eq!((found, path.as_str()), (line, "FILE"), "{text}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn odd_files_end_without_a_panic() {
+    let files = [
+        "FROM a\nENV =\nLABEL\tx\nCMD []\nENTRYPOINT [\"\"]\nCOPY . .\nCOPY [\"a\", \"\"]\nADD x://y /\nRUN [\"a\"]\nRUN <<E\nE\n",
+        "FROM a\nRUN ((((\nRUN \"\nRUN '\\\nRUN if\nRUN }\nRUN $\nRUN ${\nRUN a${b:-${c}}\n",
+        "Bootstrap: docker\n%files\n\n a b c\n%post\n<<\n%labels\n x\n%environment\n = \n export\n%runscript\n",
+        "Bootstrap:\n%arguments\n=\n{{",
+        "FROM a\nSHELL [\"x\"]\nONBUILD RUN x\nUSER\u{7} x\nVOLUME [\"/x\"]\nHEALTHCHECK NONE\nSTOPSIGNAL 9\nMAINTAINER x\n",
+    ];
+    for text in files {
+        for cut in 0..text.len() {
+            let Some(part) = text.get(..cut) else { continue };
+            if let Ok(made) = import(part, |_| {}) {
+                crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+            }
+        }
+    }
+}

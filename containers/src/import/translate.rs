@@ -1,0 +1,483 @@
+//! The steps of a file, one after the other, and the recipe that they make.
+
+use super::base::{self, Chosen};
+use super::command::{Walk, joined, name_of};
+use super::copy::Copied;
+use super::draft::{Base, Draft};
+use super::step::{Fate, Start, Step, StepKind};
+use super::variables::Variables;
+use super::write::{Launch, write};
+use super::{ImportOptions, Imported, definition, dockerfile};
+use crate::reference::Reference;
+use crate::{Error, Result};
+
+/// Packages of Debian that are of no use in an image with `[python]`, and those with other names
+/// than in Ubuntu or older releases: <https://packages.debian.org>.
+const RENAMED: [(&str, Option<&str>); 10] = [
+    ("python3-pip", None),
+    ("python-pip", None),
+    ("python3-venv", None),
+    ("python3-virtualenv", None),
+    ("python3-distutils", None),
+    ("software-properties-common", None),
+    ("libgl1-mesa-glx", Some("libgl1")),
+    ("python", Some("python-is-python3")),
+    ("python-dev", Some("python3-dev")),
+    ("netcat", Some("netcat-openbsd")),
+];
+
+/// Variables that only tell the tools of a build something.
+const OF_THE_BUILD: [&str; 3] = ["DEBIAN_FRONTEND", "DEBCONF_NONINTERACTIVE_SEEN", "TERM"];
+const PREFIXES_OF_THE_BUILD: [&str; 3] = ["PIP_", "UV_", "POETRY_"];
+
+/// Names of wheels that bring the CUDA libraries, or depend on such wheels
+/// (<https://pypi.org/project/torch/>, <https://docs.jax.dev/en/latest/installation.html>,
+/// <https://www.tensorflow.org/install/pip>).
+const CUDA_WHEELS: [&str; 10] = [
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "lightning",
+    "pytorch-lightning",
+    "vllm",
+    "xformers",
+    "jax[cuda",
+    "tensorflow[and-cuda",
+    "nvidia-",
+];
+
+/// The search path in an image of Debian's packages.
+const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Shells that wait for a person.
+const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
+
+/// Translates a Dockerfile or a definition file; `path` names it in errors and in the recipe.
+///
+/// # Errors
+/// [`Error::Recipe`] with the line of what neither has.
+pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Imported> {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    let stage = options.stage.as_deref();
+    let is_definition = is_definition(&text);
+    let steps = match is_definition {
+        true => definition::steps(&text, path, &options.arguments, stage)?,
+        false => dockerfile::steps(&text, path, stage)?,
+    };
+    let mut work = Work {
+        draft: Draft::default(),
+        copied: Copied::default(),
+        variables: Variables::default(),
+        folder: "/".to_owned(),
+        image: None,
+        entrypoint: None,
+        command: None,
+        options,
+    };
+    for (name, value) in &options.arguments {
+        work.variables.set(name, value.clone());
+    }
+    // Only Debian's bases and none have no variables of their own.
+    let begins = steps.iter().find_map(|step| match &step.kind {
+        StepKind::Image(image) => Some(image.contains("debian") || image.contains("ubuntu")),
+        StepKind::Debian(_) | StepKind::Scratch => Some(true),
+        _ => None,
+    });
+    work.variables.are_all = begins.unwrap_or(false);
+    if work.variables.are_all {
+        work.variables.set("PATH", PATH.to_owned());
+        work.variables.set("HOME", "/root".to_owned());
+    }
+    for step in &steps {
+        work.step(step);
+    }
+    let (draft, launch) = work.finish();
+    if draft.base == Some(Base::Scratch) && launch.is_none() && draft.files.is_empty() {
+        let reason = "the recipe would be empty: nothing of this file can be in it".to_owned();
+        return Err(Error::Recipe { path: path.to_owned(), line: 1, reason, hint: None });
+    }
+    write(draft, launch, path, options)
+}
+
+/// Whether a text is a definition file: its first word is a key of the header.
+fn is_definition(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let key = first.split(':').next().unwrap_or_default();
+    first.contains(':') && !key.contains(char::is_whitespace) && !key.is_empty()
+}
+
+struct Work<'a> {
+    draft: Draft,
+    copied: Copied,
+    variables: Variables,
+    /// The folder in which commands run.
+    folder: String,
+    /// Line and name of the base image.
+    image: Option<(usize, String)>,
+    entrypoint: Option<(usize, Start)>,
+    command: Option<(usize, Start)>,
+    options: &'a ImportOptions,
+}
+
+impl Work<'_> {
+    fn step(&mut self, step: &Step) {
+        let Step { line, text, kind } = step;
+        let line = *line;
+        match kind {
+            StepKind::Image(image) => match self.variables.expand(image, false) {
+                Ok(image) if image == "scratch" || is_image(&image) => {
+                    self.image = Some((line, image));
+                }
+                Ok(image) => {
+                    let reason = format!("`{image}` is not the name of an image in a registry");
+                    self.draft.missing(line, text, reason);
+                }
+                Err(name) => {
+                    let reason = format!("`${name}` has no value: give one");
+                    self.draft.missing(line, text, reason);
+                }
+            },
+            StepKind::Archive(path) => self.draft.base = Some(Base::Oci(path.clone())),
+            StepKind::Debian(release) => self.draft.base = base::release(release).map(Base::Debian),
+            StepKind::Scratch => self.draft.base = Some(Base::Scratch),
+            StepKind::NoBase(reason) => self.draft.missing(line, text, *reason),
+            StepKind::Platform(platform) => match platform.as_str() {
+                "linux/amd64" | "linux/arm64" => self.draft.platform = Some(platform.clone()),
+                _ => self.draft.other(line, text, "the recipe is for `linux/amd64`"),
+            },
+            StepKind::Arg(text) => self.argument(text),
+            StepKind::Env(words) => self.pairs(line, text, words, true),
+            StepKind::Label(words) => self.pairs(line, text, words, false),
+            StepKind::LabelIs(name, value) => {
+                if !value.is_empty() {
+                    self.draft.labels.insert(name.clone(), value.clone());
+                }
+            }
+            StepKind::Run { text, mounts } => {
+                for (inside, here) in mounts {
+                    self.copied.mount(&joined(&self.folder, inside), here);
+                }
+                let mut walk = Walk {
+                    draft: &mut self.draft,
+                    copied: &mut self.copied,
+                    variables: self.variables.clone(),
+                    folder: self.folder.clone(),
+                    context: &self.options.context,
+                    environment: Vec::new(),
+                };
+                walk.run(text, line);
+                for (line, text) in walk.environment {
+                    self.environment(&text, line);
+                }
+            }
+            StepKind::Environment(script) => self.environment(script, line),
+            StepKind::Copy { sources, dest, is_apptainer } => {
+                self.copy(line, text, sources, dest, *is_apptainer);
+            }
+            StepKind::WorkDir(dir) => {
+                let dir = self.variables.expand(dir, false).unwrap_or_else(|_| dir.clone());
+                self.folder = joined(&self.folder, &dir);
+                self.copied.folder(&self.folder);
+                self.draft.other(line, text, "jobs start in their own folder");
+            }
+            StepKind::Entrypoint(start) => {
+                // A new entrypoint drops the base's command, and an earlier one.
+                self.entrypoint = Some((line, start.clone()));
+            }
+            StepKind::Cmd(start) => self.command = Some((line, start.clone())),
+            StepKind::Other(fate) => self.draft.fate(line, text, *fate),
+        }
+    }
+
+    /// `ARG NAME=default`, or several.
+    fn argument(&mut self, text: &str) {
+        for word in shlex::split(text).unwrap_or_default() {
+            let (name, default) =
+                word.split_once('=').map_or((word.as_str(), None), |(n, v)| (n, Some(v)));
+            if self.options.arguments.contains_key(name) {
+                continue;
+            }
+            if let Some(Ok(value)) = default.map(|value| self.variables.expand(value, false)) {
+                self.variables.set(name, value);
+            }
+        }
+    }
+
+    /// `NAME=VALUE …` or `NAME VALUE`, of ENV and LABEL.
+    fn pairs(&mut self, line: usize, text: &str, words: &str, is_env: bool) {
+        let expanded = match self.variables.expand(words, true) {
+            Ok(expanded) => expanded,
+            Err(name) => {
+                let reason = format!("the value of `${name}` is not known here: write the value");
+                return self.draft.missing(line, text, reason);
+            }
+        };
+        let first = expanded.split_whitespace().next().unwrap_or_default();
+        let pairs: Vec<(String, String)> = if first.contains('=') {
+            let words = shlex::split(&expanded).unwrap_or_default();
+            words.iter().filter_map(|word| word.split_once('=')).map(owned).collect()
+        } else {
+            let pair = expanded.trim().split_once(char::is_whitespace);
+            pair.map(|(name, value)| owned((name, value.trim()))).into_iter().collect()
+        };
+        if pairs.is_empty() {
+            return self.draft.missing(line, text, "expected `NAME=VALUE`");
+        }
+        for (name, value) in pairs {
+            match is_env {
+                true => self.variable(line, text, &name, value),
+                false => drop(self.draft.labels.insert(name, value)),
+            }
+        }
+    }
+
+    fn variable(&mut self, line: usize, text: &str, name: &str, value: String) {
+        self.variables.set(name, value.clone());
+        let of_build = OF_THE_BUILD.contains(&name)
+            || PREFIXES_OF_THE_BUILD.iter().any(|prefix| name.starts_with(prefix));
+        if of_build {
+            return;
+        }
+        if !crate::singularity::is_variable(name) {
+            return self.draft.missing(line, text, "it is not the name of a variable");
+        }
+        self.draft.env.insert(name.to_owned(), value);
+    }
+
+    /// `%environment`: a script, of which the assignments are taken.
+    fn environment(&mut self, script: &str, line: usize) {
+        for command in super::shell::commands(script) {
+            let line = line + command.line;
+            let text = command.text.as_str();
+            let reason = "only plain assignments can be in `[env]`";
+            let expanded = self.variables.expand(text, true);
+            let unknown = expanded.as_ref().err().cloned();
+            let words = expanded.ok().and_then(|expanded| shlex::split(&expanded));
+            let (Some(words), true) = (words, command.is_plain) else {
+                let reason = match &unknown {
+                    Some(name) if command.is_plain => {
+                        format!("the value of `${name}` is not known here: write the value")
+                    }
+                    _ => reason.to_owned(),
+                };
+                self.draft.missing(line, text, reason);
+                continue;
+            };
+            let words = match words.split_first() {
+                Some((first, rest)) if first == "export" => rest.to_vec(),
+                _ => words,
+            };
+            for word in words {
+                match word.split_once('=') {
+                    Some((name, value)) => self.variable(line, text, name, value.to_owned()),
+                    // `export NAME` after its assignment.
+                    None if self.variables.get(&word).is_some() => {}
+                    None => {
+                        self.draft.missing(line, text, reason);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn copy(
+        &mut self,
+        line: usize,
+        text: &str,
+        sources: &[String],
+        dest: &str,
+        is_apptainer: bool,
+    ) {
+        let expand = |text: &String| self.variables.expand(text, false);
+        let sources: Result<Vec<String>, String> = sources.iter().map(expand).collect();
+        let (sources, dest) = match (sources, expand(&dest.to_owned())) {
+            (Ok(sources), Ok(dest)) => (sources, dest),
+            (Err(name), _) | (_, Err(name)) => {
+                let reason = format!("the value of `${name}` is not known here");
+                return self.draft.missing(line, text, reason);
+            }
+        };
+        // The `/` at the end says that it is a folder.
+        let slash =
+            if dest.ends_with('/') || matches!(dest.as_str(), "." | "./") { "/" } else { "" };
+        let dest = format!("{}{slash}", joined(&self.folder, &dest).trim_end_matches('/'));
+        let context = &self.options.context;
+        let copied = match self.copied.copy(&sources, &dest, context, is_apptainer) {
+            Ok(copied) => copied,
+            Err(pattern) => {
+                let reason = format!("no file is called `{pattern}`");
+                return self.draft.missing(line, text, reason);
+            }
+        };
+        for (inside, here) in copied {
+            if here.is_empty() && context.join(".dockerignore").exists() {
+                let reason = "`.dockerignore` is not read: all files of the folder are copied";
+                self.draft.other(line, text, reason);
+            }
+            if !context.join(&here).exists() {
+                let reason = format!("`{here}` is not here: copy it before the image is built");
+                self.draft.other(line, text, reason);
+            }
+            let here = if here.is_empty() { ".".to_owned() } else { here };
+            let inside = inside.trim_start_matches('/').to_owned();
+            if inside.is_empty() {
+                let reason = "files cannot be copied to `/` itself: name a folder";
+                self.draft.missing(line, text, reason);
+                continue;
+            }
+            self.draft.files.insert(inside, here);
+        }
+    }
+
+    /// Chooses what depends on all steps.
+    fn finish(mut self) -> (Draft, Option<Launch>) {
+        let cuda = self.brings_cuda();
+        let mut differs = None;
+        let mut has_python = false;
+        if let Some((line, image)) = &self.image {
+            let chosen = base::choose(image, cuda, self.options.keep_base);
+            let Chosen { base, has_python: python, differs: how } = chosen;
+            self.draft.base = Some(base);
+            has_python = python;
+            differs = how.map(|how| (*line, format!("FROM {image}"), how));
+        }
+        if let Some((line, text, how)) = differs {
+            self.draft.other(line, &text, how);
+        }
+        self.draft.base.get_or_insert(Base::Debian("bookworm"));
+        let is_debian = matches!(self.draft.base, Some(Base::Debian(_)));
+        if is_debian {
+            self.rename();
+        }
+        let has_packages = !self.draft.requirements.is_empty() || !self.draft.wheels.is_empty();
+        if !is_debian {
+            self.without_packages();
+        }
+        if is_debian && has_python && !has_packages {
+            self.draft.packages.extend(["python3", "python-is-python3"].map(str::to_owned));
+        }
+        if let Some(line) = self.draft.recommends.filter(|_| !self.draft.packages.is_empty()) {
+            let reason = "packages that others only recommend are not installed: name them";
+            self.draft.other(line, "apt-get install", reason);
+        }
+        let launch = self.launch();
+        let is_same = |a: &super::LeftOut, b: &super::LeftOut| {
+            a.line == b.line && a.text == b.text && a.reason == b.reason
+        };
+        self.draft.left_out.sort_by_key(|left| left.line);
+        self.draft.left_out.dedup_by(|a, b| is_same(a, b));
+        (self.draft, launch)
+    }
+
+    /// Packages are for a base of Debian's packages alone.
+    fn without_packages(&mut self) {
+        let packages = std::mem::take(&mut self.draft.packages);
+        let names: Vec<String> = packages.into_iter().collect();
+        let of_python = std::mem::take(&mut self.draft.requirements);
+        self.draft.wheels.clear();
+        let line = self.image.as_ref().map_or(1, |(line, _)| *line);
+        for (what, list) in [("apt-get install", names), ("pip install", of_python)] {
+            if !list.is_empty() {
+                let reason = "packages cannot be added to this base: choose a Debian base";
+                self.draft.missing(line, &format!("{what} {}", list.join(" ")), reason);
+            }
+        }
+    }
+
+    /// Whether a requirement brings the CUDA libraries.
+    fn brings_cuda(&self) -> bool {
+        let brings = |text: &str| {
+            let text = text.trim();
+            CUDA_WHEELS.iter().any(|name| match name.ends_with('-') || name.contains('[') {
+                true => text.starts_with(name),
+                false => name_of(text).eq_ignore_ascii_case(name),
+            })
+        };
+        self.draft.requirements.iter().any(|line| match line.strip_prefix("-r ") {
+            None => brings(line),
+            Some(file) => {
+                let text = std::fs::read_to_string(self.options.context.join(file));
+                text.is_ok_and(|text| text.lines().any(brings))
+            }
+        })
+    }
+
+    /// Packages as Debian's release calls them.
+    fn rename(&mut self) {
+        let packages = std::mem::take(&mut self.draft.packages);
+        for name in packages {
+            if let Some((_, now)) = RENAMED.iter().find(|(old, _)| *old == name) {
+                self.draft.packages.extend(now.map(str::to_owned));
+                continue;
+            }
+            // `python3.10-dev`: a release has one version.
+            let of_version = name.strip_prefix("python3.").map(|rest| {
+                let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+                rest.split_at(end).1
+            });
+            match of_version {
+                Some("-venv" | "-distutils" | "-pip") => {}
+                Some(rest) => drop(self.draft.packages.insert(format!("python3{rest}"))),
+                None => drop(self.draft.packages.insert(name)),
+            }
+        }
+    }
+
+    /// How the image starts its program.
+    fn launch(&mut self) -> Option<Launch> {
+        let absolute = |words: &[String]| -> Vec<String> {
+            let path = |word: &String| {
+                let inside = joined(&self.folder, word);
+                let is_file = !word.starts_with(['-', '/'])
+                    && self.copied.here(&inside).is_some_and(|here| {
+                        // A word may be called like a file that is not there.
+                        self.options.context.join(&here).is_file() || word.contains(['.', '/'])
+                    });
+                if is_file { inside } else { word.clone() }
+            };
+            words.iter().map(path).collect()
+        };
+        let start = |start: &Start| match start {
+            Start::Words(words) => Start::Words(absolute(words)),
+            Start::Shell(text) => {
+                let commands = super::shell::commands(text);
+                let only = match commands.as_slice() {
+                    [one] if one.is_plain && !one.text.contains('$') => shlex::split(&one.text),
+                    _ => None,
+                };
+                only.map_or_else(|| start.clone(), |words| Start::Words(absolute(&words)))
+            }
+            Start::Script(_) => start.clone(),
+        };
+        let is_shell = |found: &Start| {
+            let Start::Words(words) = found else { return false };
+            let name = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+            words.is_empty() || (words.len() == 1 && SHELLS.contains(&name))
+        };
+        let take = |found: &Option<(usize, Start)>| {
+            found.as_ref().map(|(_, found)| start(found)).filter(|found| !is_shell(found))
+        };
+        let launch = Launch { entrypoint: take(&self.entrypoint), command: take(&self.command) };
+        let begins_nothing = launch.entrypoint.is_none() && launch.command.is_none();
+        if let (true, Some((line, _))) =
+            (begins_nothing, self.entrypoint.as_ref().or(self.command.as_ref()))
+        {
+            let fate =
+                Fate::Different("the image starts no program: a job names the one that it runs");
+            self.draft.fate(*line, "a shell", fate);
+        }
+        (!begins_nothing).then_some(launch)
+    }
+}
+
+/// Whether this is the name of an image, with or without `docker://`.
+fn is_image(name: &str) -> bool {
+    let name = name.trim_start_matches("docker://");
+    Reference::parse(&format!("docker://{name}")).is_ok()
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}

@@ -1,0 +1,147 @@
+//! Variables of a build, and texts in which they are replaced.
+
+use std::collections::BTreeMap;
+
+/// Values by name. A variable of an unknown base image has no known value.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Variables {
+    values: BTreeMap<String, String>,
+    /// Whether a variable without a value is certainly empty.
+    pub(super) are_all: bool,
+}
+
+impl Variables {
+    pub(super) fn set(&mut self, name: &str, value: String) {
+        self.values.insert(name.to_owned(), value);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Replaces `$NAME`, `${NAME}`, `${NAME:-default}` and `${NAME:+other}` as Docker and the shell
+    /// do, except between single quotes if `quotes` is set. The error is the name of a variable
+    /// whose value is not known, or what is not understood.
+    pub(super) fn expand(&self, text: &str, quotes: bool) -> Result<String, String> {
+        let mut out = String::with_capacity(text.len());
+        let mut chars = text.chars().peekable();
+        let (mut single, mut double) = (false, false);
+        while let Some(c) = chars.next() {
+            match c {
+                '\'' if quotes && !double => {
+                    single = !single;
+                    out.push(c);
+                }
+                '"' if quotes && !single => {
+                    double = !double;
+                    out.push(c);
+                }
+                '\\' if !single => {
+                    // What is escaped stays escaped for the next reader.
+                    match (chars.next(), quotes) {
+                        (Some('$'), false) => out.push('$'),
+                        (Some(next), _) => {
+                            out.push(c);
+                            out.push(next);
+                        }
+                        (None, _) => out.push(c),
+                    }
+                }
+                '$' if !single => {
+                    let mut name = String::new();
+                    if chars.next_if_eq(&'{').is_some() {
+                        let mut depth = 1;
+                        for c in chars.by_ref() {
+                            match c {
+                                '{' => depth += 1,
+                                '}' => depth -= 1,
+                                _ => {}
+                            }
+                            if depth == 0 {
+                                break;
+                            }
+                            name.push(c);
+                        }
+                        if depth > 0 {
+                            return Err(name);
+                        }
+                        out.push_str(&self.braced(&name)?);
+                        continue;
+                    }
+                    while let Some(c) = chars.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
+                        name.push(c);
+                    }
+                    match name.is_empty() {
+                        // `$(`, `$@`, `$1`: for a shell alone.
+                        true => return Err(chars.next().map(String::from).unwrap_or_default()),
+                        false => out.push_str(&self.value(&name)?),
+                    }
+                }
+                c => out.push(c),
+            }
+        }
+        Ok(out)
+    }
+
+    fn value(&self, name: &str) -> Result<String, String> {
+        match self.values.get(name) {
+            Some(value) => Ok(value.clone()),
+            None if self.are_all => Ok(String::new()),
+            None => Err(name.to_owned()),
+        }
+    }
+
+    /// What is between the braces of `${…}`.
+    fn braced(&self, inner: &str) -> Result<String, String> {
+        let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let (name, rest) = inner.split_at(end.unwrap_or(inner.len()));
+        let known = self.values.get(name);
+        let filled = known.filter(|value| !value.is_empty());
+        let ways: [(&str, Option<&String>, bool); 4] =
+            [(":-", filled, true), (":+", filled, false), ("-", known, true), ("+", known, false)];
+        if rest.is_empty() && !name.is_empty() {
+            return self.value(name);
+        }
+        for (sign, found, default) in ways {
+            let Some(word) = rest.strip_prefix(sign) else { continue };
+            if known.is_none() && !self.are_all {
+                return Err(name.to_owned());
+            }
+            return match (found, default) {
+                (Some(value), true) => Ok(value.clone()),
+                (None, true) | (Some(_), false) => self.expand(word, false),
+                (None, false) => Ok(String::new()),
+            };
+        }
+        Err(inner.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_as_docker_does() {
+        let mut variables = Variables::default();
+        variables.set("V", "12".to_owned());
+        variables.set("E", String::new());
+        let check = |text: &str, expected: Result<&str, &str>| {
+            let found = variables.expand(text, true);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
+        };
+        check("a$V.b ${V}x", Ok("a12.b 12x"));
+        check("'$V' \"$V\" \"it's $V\"", Ok("'$V' \"12\" \"it's 12\""));
+        check("${V:-no} ${E:-yes} ${E-no} ${V:+is} ${E:+no}", Ok("12 yes  is "));
+        check("${E:-a$V}", Ok("a12"));
+        check(r"\$V", Ok(r"\$V"));
+        check("$X", Err("X"));
+        check("${X:-1}", Err("X"));
+        check("$(date)", Err("("));
+        check("$@", Err("@"));
+        check("${V%1}", Err("V%1"));
+        check("${V", Err("V"));
+        variables.are_all = true;
+        assert_eq!(variables.expand("${X:-1}$Y", true).as_deref(), Ok("1"));
+    }
+}
