@@ -1,9 +1,10 @@
-//! HDF5 and netCDF-4 files, whose rows are samples. `data/make.py` wrote them.
+//! HDF5, netCDF-4 and `.npz` files, whose rows are samples. `data/make.py` wrote the first two.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Nodata, Split};
+use gular_bundle::{Axes, Dtype, FieldKind, FieldName, Nodata, Split, npy_header};
 use gular_pack::{
     ArchiveLimits, DatasetFault, Error, Inputs, LabelColumn, Labels, LayoutError, PackReport,
     PlanError, PlanOptions, RunError, SourceError, TileOptions, Unlabelled,
@@ -259,4 +260,133 @@ fn damaged_files_are_refused_without_a_panic() {
         // Whether a change is noticed depends on what it is in.
         drop(run(&path, &dir.path().join(format!("out{i}")), plan, 1));
     }
+}
+
+/// An `.npz` file of arrays.
+fn npz(arrays: &[(&str, Dtype, &[u64], &[u8])]) -> Vec<u8> {
+    let array = |(name, dtype, shape, values): &(&str, Dtype, &[u64], &[u8])| {
+        ((*name).to_owned(), [npy_header(*dtype, shape).as_slice(), values].concat())
+    };
+    zip_of(&arrays.iter().map(array).collect::<Vec<_>>())
+}
+
+/// A zip of arrays: every second one is compressed.
+fn zip_of(arrays: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut zip = rawzip::ZipArchiveWriter::new(&mut bytes);
+    for (i, (name, array)) in arrays.iter().enumerate() {
+        let method = [rawzip::CompressionMethod::DEFLATE, rawzip::CompressionMethod::STORE][i % 2];
+        let name = format!("{name}.npy");
+        let (mut entry, config) = zip.new_file(&name).compression_method(method).start().unwrap();
+        let descriptor = if i % 2 == 1 {
+            let mut writer = config.wrap(&mut entry);
+            writer.write_all(array).unwrap();
+            writer.finish().unwrap().1
+        } else {
+            let encoder =
+                flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
+            let mut writer = config.wrap(encoder);
+            writer.write_all(array).unwrap();
+            let (encoder, descriptor) = writer.finish().unwrap();
+            encoder.finish().unwrap();
+            descriptor
+        };
+        entry.finish(descriptor).unwrap();
+    }
+    zip.finish().unwrap();
+    bytes
+}
+
+/// As MedMNIST has it: all splits in one file, each with images and a column of labels.
+fn med_mnist() -> Vec<u8> {
+    let images: Vec<u8> = (0..6).flat_map(|i| row(i, 60)).collect();
+    let labels: Vec<u8> = [2_i64, 0, 1, 1, 0, 2].iter().flat_map(|n| n.to_le_bytes()).collect();
+    npz(&[
+        ("train_images", Dtype::U8, &[3, 4, 5, 3], &images[..180]),
+        ("val_images", Dtype::U8, &[1, 4, 5, 3], &images[180..240]),
+        ("test_images", Dtype::U8, &[2, 4, 5, 3], &images[240..]),
+        ("train_labels", Dtype::I64, &[3, 1], &labels[..24]),
+        ("val_labels", Dtype::I64, &[1, 1], &labels[24..32]),
+        ("test_labels", Dtype::I64, &[2, 1], &labels[32..]),
+    ])
+}
+
+#[test]
+fn arrays_of_several_splits_in_one_npz_need_no_option() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("pathmnist.npz"), med_mnist()).unwrap();
+    // The file itself, and the folder that has it.
+    for (i, source) in [dir.path().join("pathmnist.npz"), dir.path().to_owned()].iter().enumerate()
+    {
+        let out = tempfile::tempdir().unwrap();
+        let report = run(source, out.path(), PlanOptions::default(), 2).unwrap();
+        assert_eq!(report.images, ["{split}/images/{key}.npy"], "{i}");
+        assert_eq!(report.label_dataset.as_deref(), Some("labels"));
+        assert_eq!(report.axes.as_deref(), Some("yxc"));
+        let (bundle, found) = samples(out.path());
+        assert_eq!((found.len(), bundle.manifest().classes.len()), (6, 3));
+        let expected = [
+            (Split::Train, "train", [2_i64, 0, 1].as_slice()),
+            (Split::Val, "val", &[1]),
+            (Split::Test, "test", &[0, 2]),
+        ];
+        let mut at = 0;
+        for (split, folder, labels) in expected {
+            for (n, label) in labels.iter().enumerate() {
+                let (of, values) = &found[&format!("{folder}/images/{n:07}.npy")];
+                assert_eq!((*of, &values[0]), (split, &row(at, 60).collect::<Vec<u8>>()));
+                assert_eq!(values[1], label.to_le_bytes());
+                at += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn arrays_as_keras_names_them_are_images_and_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let images: Vec<u8> = (0..3).flat_map(|i| row(i, 4)).collect();
+    let bytes = npz(&[
+        ("x_test", Dtype::U8, &[1, 2, 2], &images[..4]),
+        ("x_train", Dtype::U8, &[2, 2, 2], &images[4..]),
+        ("y_test", Dtype::U8, &[1], &[1]),
+        ("y_train", Dtype::U8, &[2], &[0, 1]),
+    ]);
+    let path = dir.path().join("mnist.npz");
+    fs::write(&path, bytes).unwrap();
+    let report = run(&path, &dir.path().join("out"), PlanOptions::default(), 1).unwrap();
+    assert_eq!(report.images, ["{split}/x/{key}.npy"]);
+    assert_eq!(report.label_dataset.as_deref(), Some("y"));
+    let (_, found) = samples(&dir.path().join("out"));
+    assert_eq!(found["train/x/0000001.npy"].1[0], row(2, 4).collect::<Vec<u8>>());
+}
+
+#[test]
+fn arrays_that_cannot_be_read_are_refused() {
+    let check = |bytes: &[u8], expected: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npz");
+        fs::write(&path, bytes).unwrap();
+        let error = run(&path, &dir.path().join("out"), PlanOptions::default(), 1).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    let images: Vec<u8> = row(0, 8).collect();
+    let of = |labels: (&str, Dtype, &[u64], &[u8])| {
+        npz(&[("images", Dtype::U8, &[2, 2, 2], &images), labels])
+    };
+    // Texts and pickled objects are types that no field has.
+    for kind in [b"|O8", b"<U2"] {
+        let mut labels = [npy_header(Dtype::I64, &[2]).as_slice(), &[0; 16]].concat();
+        let at = labels.windows(3).position(|bytes| bytes == b"<i8").unwrap();
+        labels[at..at + 3].copy_from_slice(kind);
+        let array = [npy_header(Dtype::U8, &[2, 2, 2]).as_slice(), &images].concat();
+        let arrays = [("images".to_owned(), array), ("labels".to_owned(), labels)];
+        check(&zip_of(&arrays), "`labels` seems to have the labels, and they cannot be read");
+    }
+    check(&of(("labels", Dtype::I64, &[3], &[0; 16])), "they are fewer or more than");
+    let mut damaged = of(("labels", Dtype::U8, &[2], &[0, 1]));
+    let data = damaged.windows(6).rposition(|bytes| bytes == b"\x93NUMPY").unwrap();
+    // Its header has 128 bytes.
+    damaged[data + 128] ^= 1;
+    check(&damaged, "CRC-32");
 }

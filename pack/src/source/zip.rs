@@ -81,11 +81,11 @@ impl Zip {
     }
 
     /// Reads a member of any length, and says how many bytes it takes here.
-    pub(super) fn reader(&self, name: &str) -> io::Result<(impl Read, u64)> {
+    pub(super) fn reader(&self, name: &str) -> io::Result<(impl Read + Send + use<>, u64)> {
         let place = self.place(name)?;
         let (start, len) = self.range(place)?;
         let part = self.file.part(start, len).ok_or(io::ErrorKind::UnexpectedEof)?;
-        let packed: Box<dyn Read> = match place.deflated {
+        let packed: Box<dyn Read + Send> = match place.deflated {
             true => Box::new(flate2::read::DeflateDecoder::new(part.reader())),
             false => Box::new(part.reader()),
         };
@@ -153,7 +153,7 @@ fn check_crc(found: u32, expected: u32) -> io::Result<()> {
 
 /// Checks what was read when it ends.
 struct Checked {
-    from: Box<dyn Read>,
+    from: Box<dyn Read + Send>,
     crc: crc32fast::Hasher,
     expected: u32,
 }

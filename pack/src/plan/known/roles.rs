@@ -33,7 +33,7 @@ pub(crate) fn with_roles(
     if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
         return Ok(None);
     }
-    let Some((columns, others)) = columns(source)? else { return Ok(None) };
+    let Some((columns, others)) = columns(source, &options.archive)? else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
         return Err(setting(&["tile"], text));
@@ -279,7 +279,7 @@ impl Sets {
             let (a, b) = (&column.found, &image.found);
             let first = |of: &Column| of.found.dimensions.first().map(|d| d.address);
             // A scale has no list of dimensions: it is one itself.
-            let own = a.is_scale.then(|| a.dataset.address());
+            let own = a.is_scale.then(|| a.address()).flatten();
             let same = match (own.or(first(column)), first(image)) {
                 _ if column.file != image.file => subject(column) == subject(image),
                 (Some(a), Some(b)) => a == b,

@@ -1,5 +1,7 @@
 //! What is wrong with a file of datasets.
 
+use std::io;
+
 use crate::facts::MOST_BYTES;
 
 /// Most groups and datasets of a file.
@@ -12,6 +14,14 @@ pub enum DatasetFault {
     /// The file, or the dataset, is damaged or uses what is not read.
     #[error("{0}")]
     Format(#[from] Box<hdf5_reader::error::Error>),
+    /// An array that cannot be read to its end.
+    #[error("`{dataset}` cannot be read: {source}")]
+    Array {
+        /// The array.
+        dataset: String,
+        /// Why.
+        source: io::Error,
+    },
     /// More groups and datasets than are looked at.
     #[error("it has more than {MOST_OBJECTS} groups and datasets")]
     ManyObjects,

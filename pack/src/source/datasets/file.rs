@@ -14,6 +14,7 @@ use hdf5_reader::{
 use super::fault::MOST_OBJECTS;
 use super::lzf;
 use super::netcdf::{self, Dimension, Meaning};
+use super::npz::NpyRows;
 use super::number::{Bytes, dtype_of, has_names};
 use crate::source::DatasetFault;
 
@@ -58,7 +59,7 @@ impl RowKind {
 pub(crate) struct Found {
     /// Its path, without the first slash.
     pub(crate) name: String,
-    pub(crate) dataset: Dataset,
+    pub(crate) stored: Stored,
     pub(crate) n: u64,
     pub(crate) kind: RowKind,
     /// Why its numbers are not the values that are meant.
@@ -72,6 +73,12 @@ pub(crate) struct Found {
     pub(crate) has_names: bool,
     /// Whether it stands for a dimension without values.
     pub(super) is_bare: bool,
+}
+
+/// Where the numbers of a dataset are.
+pub(crate) enum Stored {
+    Hdf5(Dataset),
+    Npy(NpyRows),
 }
 
 impl std::fmt::Debug for Found {
@@ -159,7 +166,8 @@ fn look(name: &str, dataset: Dataset) -> Option<Found> {
     let kind = RowKind { dtype, shape, axes: None, nodata };
     let (name, has_names) = (name.to_owned(), has_names(dataset.dtype()));
     let is_bare = netcdf::is_bare_dimension(&dataset);
-    Some(Found { name, dataset, n, kind, packed, valid, dimensions, is_scale, has_names, is_bare })
+    let stored = Stored::Hdf5(dataset);
+    Some(Found { name, stored, n, kind, packed, valid, dimensions, is_scale, has_names, is_bare })
 }
 
 /// What values of a type that is not read are.
@@ -178,7 +186,7 @@ fn kind_of(dtype: &Datatype) -> &'static str {
 fn name_dimensions(found: &mut [Found]) {
     let scales = found.iter().filter(|one| one.is_scale);
     let scales: Vec<(u64, String)> =
-        scales.map(|one| (one.dataset.address(), one.name.clone())).collect();
+        scales.filter_map(|one| Some((one.address()?, one.name.clone()))).collect();
     for one in found {
         for dimension in &mut one.dimensions {
             let scale = scales.iter().find(|(address, _)| *address == dimension.address);
@@ -217,11 +225,38 @@ fn filters() -> FilterRegistry {
 }
 
 impl Found {
+    /// An array, of which nothing more is known.
+    pub(super) fn of_array(name: String, n: u64, kind: RowKind, stored: Stored) -> Self {
+        Self {
+            name,
+            stored,
+            n,
+            kind,
+            packed: None,
+            valid: None,
+            dimensions: Vec::new(),
+            is_scale: false,
+            has_names: false,
+            is_bare: false,
+        }
+    }
+
+    /// Its address, which says whether it is the scale of a dimension.
+    pub(crate) fn address(&self) -> Option<u64> {
+        match &self.stored {
+            Stored::Hdf5(dataset) => Some(dataset.address()),
+            Stored::Npy(_) => None,
+        }
+    }
+
     /// The number of rows that are read at a time: as many as a chunk has, if these are not too
     /// many.
     pub(super) fn rows_per_block(&self) -> u64 {
         let row = self.kind.bytes().unwrap_or(u64::MAX).max(1);
-        let of_chunk = self.dataset.chunks().and_then(|chunks| chunks.first().copied());
+        let of_chunk = match &self.stored {
+            Stored::Hdf5(dataset) => dataset.chunks().and_then(|chunks| chunks.first().copied()),
+            Stored::Npy(_) => None,
+        };
         let of_chunk = u64::from(of_chunk.unwrap_or(1).max(1));
         let most = (BLOCK / row).max(1);
         match most / of_chunk {
@@ -233,23 +268,31 @@ impl Found {
 
     /// The numbers of some rows, little-endian.
     pub(super) fn rows(&self, start: u64, n: u64) -> Result<Vec<u8>, DatasetFault> {
-        let mut rows = SliceInfo::all(self.dataset.ndim());
+        let dataset = match &self.stored {
+            Stored::Hdf5(dataset) => dataset,
+            Stored::Npy(array) => {
+                let rows = array.rows(start, n, self.kind.bytes().unwrap_or(0));
+                return rows
+                    .map_err(|source| DatasetFault::Array { dataset: self.name.clone(), source });
+            }
+        };
+        let mut rows = SliceInfo::all(dataset.ndim());
         if let Some(first) = rows.selections.first_mut() {
             let end = start.saturating_add(n).min(self.n);
             *first = SliceInfoElem::Slice { start, end, step: 1 };
         }
         match self.kind.dtype.size_bytes() {
-            1 => self.read::<1>(&rows),
-            2 => self.read::<2>(&rows),
-            4 => self.read::<4>(&rows),
-            _ => self.read::<8>(&rows),
+            1 => read::<1>(dataset, &rows),
+            2 => read::<2>(dataset, &rows),
+            4 => read::<4>(dataset, &rows),
+            _ => read::<8>(dataset, &rows),
         }
     }
+}
 
-    fn read<const N: usize>(&self, rows: &SliceInfo) -> Result<Vec<u8>, DatasetFault> {
-        let numbers = self.dataset.read_slice::<Bytes<N>>(rows)?;
-        let mut bytes = Vec::with_capacity(numbers.len().saturating_mul(N));
-        numbers.iter().for_each(|Bytes(number)| bytes.extend_from_slice(number));
-        Ok(bytes)
-    }
+fn read<const N: usize>(dataset: &Dataset, rows: &SliceInfo) -> Result<Vec<u8>, DatasetFault> {
+    let numbers = dataset.read_slice::<Bytes<N>>(rows)?;
+    let mut bytes = Vec::with_capacity(numbers.len().saturating_mul(N));
+    numbers.iter().for_each(|Bytes(number)| bytes.extend_from_slice(number));
+    Ok(bytes)
 }

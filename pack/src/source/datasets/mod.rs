@@ -1,4 +1,4 @@
-//! HDF5 and netCDF-4 files: a folder of arrays for each dataset.
+//! HDF5, netCDF-4 and `.npz` files: a folder of arrays for each dataset.
 //!
 //! ```text
 //! train.h5: sen2 [N, 32, 32, 10], label [N, 17]
@@ -15,6 +15,7 @@ mod file;
 mod labels;
 mod lzf;
 mod netcdf;
+mod npz;
 mod number;
 mod rows;
 

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{BundlePath, npy_header};
+use gular_bundle::{BundlePath, Split, npy_header};
 use gular_codec::tiff::Geo;
 
 use super::file::{Contents, Found, RowKind, Unread, datasets};
 use super::labels::LabelRows;
+use super::npz;
 use crate::facts::{
     Doubt, MOST_BYTES, Start, formats, named, split_of, split_within, stem_and_extension,
 };
@@ -61,7 +62,7 @@ pub(crate) struct Column {
 pub(super) fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_file() {
-        return is_hdf5(path).then(|| vec![path.to_owned()]);
+        return (is_hdf5(path) || is_npz(path)).then(|| vec![path.to_owned()]);
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(path).ok()?.take(MOST_FILES + 1) {
@@ -73,21 +74,42 @@ pub(super) fn files_of(path: &Path) -> Option<Vec<PathBuf>> {
         let extension = stem_and_extension(&name).1.to_ascii_lowercase();
         let is_packed = formats::is_image(&extension)
             || formats::ARRAYS.iter().any(|(known, _)| *known == extension);
-        if entry.path().is_dir() || is_packed {
+        let is_one = is_npz(&entry.path())
+            || ENDINGS.contains(&extension.as_str()) && is_hdf5(&entry.path());
+        if entry.path().is_dir() || is_packed && !is_one {
             return None;
         }
-        if ENDINGS.contains(&extension.as_str()) && is_hdf5(&entry.path()) {
+        if is_one {
             files.push(entry.path());
         }
     }
     files.sort();
+    // Many files of arrays may each be a sample.
+    let is_part = |file: &PathBuf| !is_npz_name(file) || split_within(&stem_of(file)).is_some();
+    if files.len() > 1 && !files.iter().all(is_part) {
+        return None;
+    }
     (1..=MOST_FILES).contains(&files.len()).then_some(files)
 }
 
-/// Whether `path` is an HDF5 or netCDF-4 file, or a folder of such files, whose datasets are packed.
+/// Whether `path` is an HDF5, netCDF-4 or `.npz` file, or a folder of such files, whose datasets are
+/// packed.
 #[must_use]
 pub fn has_datasets(path: &Path) -> bool {
     files_of(path).is_some()
+}
+
+fn is_npz_name(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npz"))
+}
+
+/// Whether a file has several of NumPy's arrays, whose rows are samples.
+fn is_npz(path: &Path) -> bool {
+    is_npz_name(path) && npz::has_rows(path)
+}
+
+fn stem_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Whether a file is HDF5, which netCDF-4 is, too.
@@ -117,15 +139,22 @@ pub(crate) struct Other {
 type Columns = (Vec<Column>, Vec<Other>);
 
 /// Opens all datasets of `path`, and lists those that have no rows of numbers.
-pub(crate) fn columns(path: &Path) -> Result<Option<Columns>, SourceError> {
+pub(crate) fn columns(path: &Path, limits: &ArchiveLimits) -> Result<Option<Columns>, SourceError> {
     let Some(files) = files_of(path) else { return Ok(None) };
     let (mut columns, mut all_others) = (Vec::<Column>::new(), Vec::new());
     for file in files {
         let fail = |fault| SourceError::datasets(&file, fault);
-        let Contents { found, others } = datasets(&file).map_err(fail)?;
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-        let split = split_within(&stem);
+        let Contents { found, others } = match is_npz_name(&file) {
+            true => npz::arrays(&file, limits)?,
+            false => datasets(&file).map_err(fail)?,
+        };
+        let split = split_within(&stem_of(&file));
+        let are_of_splits = split.is_none() && images_say_splits(&found);
         let place = |name: &str| match (split, name.split_once('/')) {
+            (None, None) if are_of_splits => match split_and_rest(name) {
+                Some((split, rest)) => (format!("{split}/"), rest.to_owned()),
+                None => (String::new(), name.to_owned()),
+            },
             (Some(split), _) => (format!("{split}/"), name.to_owned()),
             (None, Some((word, rest))) if split_of(word).is_some() => {
                 (format!("{word}/"), rest.to_owned())
@@ -159,6 +188,21 @@ pub(crate) fn columns(path: &Path) -> Result<Option<Columns>, SourceError> {
     Ok(Some((columns, all_others)))
 }
 
+/// The split that a name begins or ends with, and the rest: `train_images`, `X_test`.
+pub(super) fn split_and_rest(name: &str) -> Option<(Split, &str)> {
+    let start = name.split_once('_');
+    let end = name.rsplit_once('_').map(|(rest, word)| (word, rest));
+    let mut both = start.into_iter().chain(end);
+    both.find_map(|(word, rest)| split_of(word).map(|split| (split, rest)))
+}
+
+/// Whether the names of all datasets of images say a split.
+fn images_say_splits(found: &[Found]) -> bool {
+    let mut images = found.iter().filter(|one| one.kind.is_image()).peekable();
+    let says = |one: &Found| !one.name.contains('/') && split_and_rest(&one.name).is_some();
+    images.peek().is_some() && images.all(says)
+}
+
 impl DatasetRows {
     /// Opens the datasets that `options` name; `None` if `path` has none.
     pub(crate) fn open(
@@ -169,7 +213,7 @@ impl DatasetRows {
         if options.inputs != Inputs::Arrays {
             return Ok(None);
         }
-        let Some((columns, others)) = columns(path)? else { return Ok(None) };
+        let Some((columns, others)) = columns(path, options.archive)? else { return Ok(None) };
         let of_label = |column: &Column| match options.label_column {
             Some(LabelColumn::Named(name)) => column.name == *name,
             _ => false,
