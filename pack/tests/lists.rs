@@ -1,8 +1,9 @@
 //! Lists without a header, tables as other programs write them, and annotations without boxes.
 
 use std::collections::BTreeMap;
+use std::fs;
 
-use crate::support::{jpeg, put, run, samples};
+use crate::support::{jpeg, png, put, run, samples};
 use gular_bundle::Split;
 use gular_pack::{
     Error, Labels, LayoutError, PackReport, Pattern, PlanError, PlanOptions, TableOptions,
@@ -380,4 +381,44 @@ fn ids_of_annotations_may_be_texts() {
     );
     let report = packed(&[("notes.json", &text)], &[]).unwrap();
     assert_eq!(classes(&report), [("ant", 4), ("bee", 4)]);
+}
+
+/// As RFMiD and IDRiD have them: the same names in each split, and a table for each.
+#[test]
+fn a_table_of_one_split_is_about_the_images_of_this_split() {
+    for beside in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, out) = (dir.path().join("src"), dir.path().join("out"));
+        let mut lines = BTreeMap::new();
+        for (split, folder) in [("train", "a. Training Set"), ("test", "b. Testing Set")] {
+            let table = match beside {
+                true => source.join(folder).join("labels.csv"),
+                false => source.join(format!("{split}.csv")),
+            };
+            for i in 1..4_u32 {
+                let n = if split == "train" { i } else { i + 10 };
+                put(&source, &format!("{folder}/pictures/{i}.png"), &png(n));
+            }
+            let class = |i: u32| if split == "train" { i % 2 } else { 1 };
+            let rows: String = (1..4).map(|i| format!("{i},{}\n", class(i))).collect();
+            fs::write(&table, format!("ID,label\n{rows}")).unwrap();
+            lines.insert(table, vec![Pattern::parse_line(&format!("{{split={split}}}")).unwrap()]);
+        }
+        let table = TableOptions {
+            files: lines.keys().cloned().collect(),
+            lines,
+            split: Some("split".to_owned()),
+            ..TableOptions::default()
+        };
+        let plan = PlanOptions { labels: Labels::Table(table), ..PlanOptions::default() };
+        run(&source, &out, plan, 1).unwrap();
+        let (_, found) = samples(&out);
+        let of = |key: &str| {
+            let (split, values) = &found[key];
+            (*split, i64::from_le_bytes(values[1][..].try_into().unwrap()))
+        };
+        assert_eq!(found.len(), 6, "{beside}");
+        assert_eq!(of("a. Training Set/pictures/2.png"), (Split::Train, 0));
+        assert_eq!(of("b. Testing Set/pictures/2.png"), (Split::Test, 1));
+    }
 }

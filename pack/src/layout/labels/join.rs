@@ -10,6 +10,10 @@
 //! before a number, which programs for tables remove: `7` is then `0007.jpg`, and `a.jpg` is
 //! `a.png`.
 //!
+//! Of several images that a row may name, it means the only one below the folder of its table, or the
+//! only one in a folder that says its split: `Training/1.png` and `Testing/1.png` are two images, and
+//! `1` in the table of `train` is the first.
+//!
 //! Rows may be about a part of paths instead, such as a patient: each is that of all images in whose
 //! path this part has its value.
 
@@ -20,13 +24,15 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Split;
 
 use super::table::{Table, TableRow};
-use crate::facts::{Names, Sorter, composed, formats};
+use crate::facts::{Names, Sorter, composed, formats, split_within};
 use crate::layout::{Layout, LayoutError};
 
 /// Between a stem and the folder in a key of the sort: below all that names have.
 const FOLDER: u8 = 0;
 const IMAGE: u8 = 0;
 const ROW: u8 = 1;
+/// Most images of one name among which that of a row is looked for.
+const MOST_ALIKE: usize = 1000;
 /// Stands for a split that the table does not give.
 const NO_SPLIT: u8 = 255;
 
@@ -291,8 +297,8 @@ fn group<'r, E: From<LayoutError>>(
 ) -> Result<(), E> {
     let by_part = table.part().is_some();
     let compared = if rows.is_empty() || by_part { &[] } else { images };
-    let names: Vec<Cow<'_, str>> = compared.iter().map(|image| composed(&image.key)).collect();
-    let names = NamesOfImages::new(names.iter().map(AsRef::as_ref));
+    let paths: Vec<Cow<'_, str>> = compared.iter().map(|image| composed(&image.key)).collect();
+    let names = NamesOfImages::new(paths.iter().map(AsRef::as_ref));
     let mut doubled = BTreeSet::new();
     let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
     let mut take =
@@ -318,10 +324,13 @@ fn group<'r, E: From<LayoutError>>(
                 continue;
             }
             Some(Which::One(i)) => i..i + 1,
-            Some(Which::Several) => {
-                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
-                continue;
-            }
+            Some(Which::Several) => match meant(&paths, row) {
+                Some(i) => i..i + 1,
+                None => {
+                    joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
+                    continue;
+                }
+            },
         };
         if found.is_empty() {
             joined.unused.push(&row.name);
@@ -368,6 +377,31 @@ fn group<'r, E: From<LayoutError>>(
         }
     }
     Ok(())
+}
+
+/// The image of a row whose name several paths end with: the only one below the folder of its table,
+/// or, where each is in a folder of some split, the only one of its split.
+fn meant(paths: &[Cow<'_, str>], row: &Row) -> Option<usize> {
+    let is_named = |path: &str| {
+        let ends = [path, without_extension(path)].map(|path| path.strip_suffix(&*row.name));
+        ends.into_iter().flatten().any(|before| before.is_empty() || before.ends_with('/'))
+    };
+    if paths.len() > MOST_ALIKE {
+        return None;
+    }
+    let alike = paths.iter().enumerate().filter(|(_, path)| is_named(path));
+    let alike: Vec<(usize, &str)> = alike.map(|(i, path)| (i, &**path)).collect();
+    let only = |is: &dyn Fn(&str) -> bool| {
+        let mut found = alike.iter().filter(|(_, path)| is(path));
+        found.next().filter(|_| found.next().is_none()).map(|(i, _)| *i)
+    };
+    let folder = format!("{}/", row.folder);
+    let below = only(&|path| folder.len() > 1 && path.starts_with(&folder));
+    below.or_else(|| {
+        let split = |path: &str| path.rsplit('/').skip(1).find_map(split_within);
+        let are_known = row.split.is_some() && alike.iter().all(|(_, path)| split(path).is_some());
+        only(&|path| are_known && split(path) == row.split)
+    })
 }
 
 /// The paths of images, and all of their ends, with their extensions and without.
@@ -468,6 +502,32 @@ mod tests {
         assert!(are_together(b"image", b"image\0b"));
         assert!(!are_together(b"image", b"image2\0b"));
         assert!(!are_together(b"", b"image"));
+    }
+
+    #[test]
+    fn of_several_images_that_of_the_table_or_the_split_is_meant() {
+        let row = |folder: &str, split| Row {
+            split,
+            file: 0,
+            line: 1,
+            label: None,
+            size: None,
+            folder: folder.to_owned(),
+            name: "1".to_owned(),
+            group: String::new(),
+            values: String::new(),
+        };
+        let check = |paths: &[&str], row: Row, expected| {
+            let paths: Vec<Cow<'_, str>> = paths.iter().map(|path| Cow::Borrowed(*path)).collect();
+            assert_eq!(meant(&paths, &row), expected, "{paths:?}");
+        };
+        let apart = ["a. Training Set/1.png", "b. Testing Set/1.png", "b. Testing Set/11.png"];
+        check(&apart, row("", Some(Split::Test)), Some(1));
+        check(&apart, row("", None), None);
+        check(&apart, row("", Some(Split::Val)), None);
+        check(&apart, row("a. Training Set", None), Some(0));
+        check(&["train/a/1.png", "train/b/1.png"], row("train", None), None);
+        check(&["train/a/1.png", "b/1.png"], row("", Some(Split::Train)), None);
     }
 
     #[test]
