@@ -8,8 +8,10 @@ use gular_bundle::Split;
 
 use super::class_folders::classes;
 use super::companions::{divided, of_masks, with_splits, word_for_split};
+use super::deep_splits::with_deeper_splits;
 use super::folder_patterns::{CLASSES, Recognised};
 use super::folders::Folders;
+use super::name_parts::with_names;
 use super::parts::{axes_of_samples, copy_of_splits, parts_of_samples};
 use super::split_folders::{may_be_splits, some_are_splits, split_of_like, splits, splits_in_one};
 use crate::facts::{
@@ -54,6 +56,10 @@ pub(crate) fn recognise(folders: &Folders, labelled: bool) -> Result<Recognised,
         Ok(splits_in_one(folders))
     };
     let found = without_both(folders, with_masks(folders, labelled, found));
+    let found = found.map_err(|doubt| match labelled {
+        true => with_names(folders, with_deeper_splits(folders, doubt)),
+        false => doubt,
+    });
     // Without classes and splits, it does not matter where a key begins.
     let matters = labelled || found.as_ref().map_or(true, |found| !found.splits.is_empty());
     let prefix = if matters { literal(&folders.prefix) } else { String::new() };
