@@ -207,7 +207,7 @@ fn of_datasets(fault: &gular_pack::DatasetFault) -> &'static str {
             "write each class as an integer, in Python: `numpy.unique(labels, return_inverse=True)[1]`, or pack without labels: `--labels none`"
         }
         F::NotAClass { .. } => {
-            "name the dataset with the labels with `--label-column`, or pack without: `--labels none`"
+            "name the dataset with the labels with `--label-column`, or pack without: `--labels none`; rows of several classes become a field with `--labels none --field 'classes=NAME/{key}.npy'`, with `{split}/` before NAME where there are splits"
         }
         F::Labels { .. } => "give a file in which each row of the one belongs to that of the other",
         F::Twice { .. } | F::Differ { .. } => {
@@ -481,7 +481,7 @@ fn plan(error: &gular_pack::PlanError) -> Option<String> {
         }
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MixedArrays { only_size: true, .. } => {
-            "bring arrays of nearly one size to one with `--fit pad` or `--fit crop`; if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
+            "bring arrays of nearly one size to one with `--as arrays --fit pad` or `--as arrays --fit crop`; if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
         }
         E::MixedArrays { .. } => {
             "if they are several files of the same samples, such as images and heights, give patterns that tell them apart: `--images 'rgb/{key}.{ext}' --field 'height=height/{key}.{ext}'`, or `--mask` for classes; otherwise pack the arrays of each type and shape into a bundle of their own"

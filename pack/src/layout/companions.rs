@@ -16,9 +16,9 @@ use crate::facts::{WayToRead, is_of_both, literal, split_of, stem_and_extension}
 
 /// Words in the names of folders with a class for each pixel. Source: the folders of PennFudanPed
 /// (`PedMasks`), ISIC (`GroundTruth`), Oxford-IIIT Pet (`trimaps`), INRIA (`gt`), ADE20K
-/// (`annotations`), CamVid (`train_labels`, `trainannot`), DRIVE (`1st_manual`) and DeepCrack
-/// (`train_lab`).
-const WORDS: [&str; 15] = [
+/// (`annotations`), CamVid (`train_labels`, `trainannot`), DRIVE (`1st_manual`), DeepCrack
+/// (`train_lab`) and xBD (`targets`).
+const WORDS: [&str; 16] = [
     "mask",
     "masks",
     "gt",
@@ -34,6 +34,7 @@ const WORDS: [&str; 15] = [
     "seg",
     "segmentation",
     "segmentations",
+    "targets",
 ];
 /// Words that say so only beside other words: by themselves, they are as well classes.
 const WITH_OTHERS: [&str; 2] = ["lab", "manual"];

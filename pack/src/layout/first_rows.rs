@@ -81,7 +81,7 @@ impl FirstRows {
         let column = self.columns.iter().find(is_whole).filter(|_| self.columns.len() > 1)?;
         let part = part(column);
         // Names that mean something else in patterns cannot be those of columns.
-        let meant = ["key", "ext", "label", "split", "path", "class", "image", "data"];
+        let meant = ["key", "ext", "label", "labels", "split", "path", "class", "image", "data"];
         let is_part = FieldName::parse(&part).is_some() && !meant.contains(&part.as_str());
         let is_pattern = || Pattern::parse(&format!("{{{part}}}/{{key}}.{{ext}}")).is_ok();
         (is_part && is_pattern()).then_some((column, part))

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use gular_bundle::Split;
 
-use super::companions::{Examples, before};
+use super::companions::{Examples, before, of_masks};
 use crate::facts::{literal, split_within};
 
 /// Most folders inside the first ones that are counted by name.
@@ -156,6 +156,12 @@ impl Folders {
             }
         };
         others.map(of).collect()
+    }
+
+    /// Whether the name of some folder says that it has masks.
+    pub(crate) fn has_masks(&self) -> bool {
+        let mut folders = self.examples.names().map(|(folder, _)| folder);
+        folders.any(|folder| folder.split('/').any(|part| of_masks(part) == Some(true)))
     }
 
     /// Names of some of the images.

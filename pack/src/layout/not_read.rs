@@ -6,7 +6,7 @@ use super::first_rows::FirstRows;
 use super::folder_patterns::Recognised;
 use super::tables_beside::part;
 use super::{Labels, LayoutOptions, TablesBeside};
-use crate::facts::{Doubt, WayToRead, named};
+use crate::facts::{Doubt, WayToRead, literal, named};
 use crate::source::Inputs;
 
 /// Whether a user's fields or tables take files of their own.
@@ -15,17 +15,24 @@ fn is_taken(options: &LayoutOptions<'_>) -> bool {
 }
 
 /// As many texts as images, beside which they may be captions; `ignored` are the files that are no
-/// images, by extension.
+/// images, by extension, and `folder` is the one that has the texts, if one has all of them.
 pub(crate) fn texts(
     ignored: &BTreeMap<String, u64>,
     images: u64,
     patterns: &[String],
+    folder: Option<String>,
     options: &LayoutOptions<'_>,
 ) -> Option<Doubt> {
     let n = *ignored.get("txt").filter(|n| **n > 1 && **n == images)?;
     let [pattern] = patterns else { return None };
     let text = format!("there are as many texts as images, {n}, and they are left out");
-    let files = vec![("caption".to_owned(), pattern.replace("{ext}", "txt"))];
+    let beside = pattern.replace("{ext}", "txt");
+    let of_images = pattern.strip_suffix("/{key}.{ext}").filter(|of| !of.contains('{'));
+    let texts = match (of_images, folder) {
+        (Some(_), Some(folder)) => format!("{}/{{key}}.txt", literal(&folder)),
+        _ => beside,
+    };
+    let files = vec![("caption".to_owned(), texts)];
     let way = WayToRead { files, ..WayToRead::new("if they are captions", &[pattern]) };
     (!is_taken(options)).then(|| Doubt::new(text, vec![way]))
 }

@@ -307,7 +307,7 @@ impl Meaning {
                     let way = doubt.readings[at].clone();
                     let when = format!("{}, and lists say the splits", way.when);
                     // Lists bear out splits, but not classes that a table may have.
-                    let asks = !tables.is_empty();
+                    let asks = way.asks || !tables.is_empty();
                     doubt.readings.insert(at, WayToRead { when, lists, asks, ..way });
                 }
                 let with_files = doubt.readings.iter_mut().filter(|way| !way.files.is_empty());
@@ -355,9 +355,12 @@ impl Meaning {
                         let name = table.rsplit('/').next().unwrap_or(table);
                         split_within(name.split('.').next().unwrap_or(name)) == Some(Split::Train)
                     };
-                    if folders.has_test() && tables.iter().any(of_training) {
+                    let of_test = format!("={{split={}}}", Split::Test);
+                    let has_test = tables.iter().any(|table| table.ends_with(&of_test));
+                    if folders.has_test() && tables.iter().any(of_training) && !has_test {
                         way.leaves_out = true;
-                        if way.images.is_empty() {
+                        // Splits are from paths or from tables.
+                        if way.images.is_empty() && !tables.iter().any(|t| t.contains("={split=")) {
                             way.images = folders.of_training();
                         }
                     }
@@ -383,7 +386,8 @@ impl Meaning {
                 let plain = doubt.readings.iter().find(|way| is_plain(way)).cloned();
                 if let Some(plain) = plain.filter(|_| scan.tables.are_sentences()) {
                     let Scan { ignored, files, .. } = &*scan;
-                    let texts = not_read::texts(ignored, *files, &plain.images, options);
+                    let folder = scan.tables.folder_of_texts(Path::new(path));
+                    let texts = not_read::texts(ignored, *files, &plain.images, folder, options);
                     doubt.readings.extend(texts.into_iter().flat_map(|doubt| doubt.readings));
                 }
                 name_tables(&mut doubt);
@@ -399,7 +403,11 @@ impl Meaning {
                         plain.map(|way| way.images.clone()).unwrap_or_default()
                     }
                 };
-                let of_lengths = scan.tables.run_lengths(Path::new(path), &images);
+                // Files of masks need no run lengths, which a command would write for them, too.
+                let of_lengths = match folders.has_masks() {
+                    true => None,
+                    false => scan.tables.run_lengths(Path::new(path), &images),
+                };
                 // Run lengths are neither classes nor texts.
                 if of_lengths.is_some() {
                     let by_table = doubt.readings.iter_mut().filter(|way| way.tables.is_some());
@@ -441,7 +449,9 @@ impl Meaning {
                 return Err(doubt.into());
             }
             let Scan { ignored, files, .. } = &*scan;
-            scan.doubts.extend(not_read::texts(ignored, *files, &found.patterns, options));
+            let folder = scan.tables.folder_of_texts(Path::new(path));
+            let texts = not_read::texts(ignored, *files, &found.patterns, folder, options);
+            scan.doubts.extend(texts);
             if found.splits.is_empty() {
                 let by_path: &[String] =
                     if found.classes.is_empty() { &[] } else { &found.patterns };
@@ -507,6 +517,7 @@ fn add_table_of_pairs(doubt: &mut Doubt, folders: &Folders, tables: &[String]) {
         files: files.collect(),
         tables: Some(tables.to_vec()),
         key_column: Some(column.clone()),
+        leaves_out: way.leaves_out || folders.has_test(),
         ..way.clone()
     };
     doubt.readings.retain(|way| way.tables.is_none());

@@ -7,7 +7,7 @@ use gular_bundle::Split;
 
 use super::tables_beside::{MOST_LINE, YOLO};
 use crate::facts::{Doubt, WayToRead, is_of_both, named, split_like};
-use crate::source::{Inputs, first_line, media_type_of};
+use crate::source::{Inputs, find_key, first_line, media_type_of};
 
 /// Extensions of lists without column names.
 const EXTENSIONS: [&str; 2] = ["txt", "lst"];
@@ -97,7 +97,15 @@ fn of_line(line: &str) -> String {
     // A tab could not be copied from a terminal.
     let between = if separator == '\t' { "{*:\\s}".to_owned() } else { separator.to_string() };
     let words: Vec<&str> = line.split(separator).collect();
-    let at = words.iter().position(is_image).unwrap_or(0);
+    let image_at = words.iter().position(is_image);
+    // A line of names of columns is no row, so what it says of classes is not taken.
+    let names: Vec<String> = words.iter().map(|word| word.trim().to_owned()).collect();
+    let column = find_key(&names).filter(|_| image_at.is_none());
+    if let Some(at) = column.and_then(|of| names.iter().position(|name| name == of)) {
+        let part = |i: usize| if i == at { "{path}" } else { "{*}" };
+        return (0..words.len()).map(part).collect::<Vec<_>>().join(&between);
+    }
+    let at = image_at.unwrap_or(0);
     let before = format!("{{*}}{between}").repeat(at);
     let rest = match words.len() - at {
         1 => String::new(),
@@ -118,5 +126,7 @@ mod tests {
         assert_eq!(of_line("a1.jpg,cat,3,4"), "{path},{label},{*}");
         assert_eq!(of_line("7 a1.png positive rsna"), "{*} {path} {label} {*}");
         assert_eq!(of_line("7\tcat\ta1.png"), "{*}{*:\\s}{*}{*:\\s}{path}");
+        assert_eq!(of_line("image_id class_id path"), "{*} {*} {path}");
+        assert_eq!(of_line("n01440764/a1 1"), "{path} {label}");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{FieldName, Split};
 
+use super::companions::beside_word_for_split;
 use super::first_rows::FirstRows;
 use super::folders::Folders;
 use crate::facts::{PythonCommand, WayToRead, is_of_source, is_sentence, literal, split_within};
@@ -63,8 +64,9 @@ pub(crate) struct TablesBeside {
     of_rows: BTreeSet<PathBuf>,
     /// Tables with the names of splits, such as `train.csv` and `val.csv`.
     by_split: BTreeMap<PathBuf, Split>,
-    /// The folder that all files of XML are in, which may have boxes.
+    /// The folder that all files of XML are in, which may have boxes, and the folders of the first ones.
     xml: Option<PathBuf>,
+    xml_folders: BTreeSet<PathBuf>,
     /// The folder that files of JSON are in, and their number: one for each image may have boxes.
     json: Option<PathBuf>,
     n_json: u64,
@@ -77,6 +79,7 @@ pub(crate) struct TablesBeside {
     /// Texts of which the first line was read, and those of them that begin with a sentence.
     n_texts: usize,
     n_sentences: usize,
+    text_folders: BTreeSet<PathBuf>,
 }
 
 impl TablesBeside {
@@ -86,6 +89,9 @@ impl TablesBeside {
         match extension {
             _ if is_of_colours(path, extension) => self.colours = Some(path.to_owned()),
             "xml" => {
+                if self.xml_folders.len() <= MOST_NAMED && !self.xml_folders.contains(folder) {
+                    self.xml_folders.insert(folder.to_owned());
+                }
                 let all = self.xml.get_or_insert_with(|| folder.to_owned());
                 while !folder.starts_with(&all) && all.pop() {}
             }
@@ -98,6 +104,7 @@ impl TablesBeside {
             }
             "txt" | "lst" if self.n_texts < MOST_NAMED => {
                 self.n_texts += 1;
+                self.text_folders.insert(folder.to_owned());
                 let line = first_line(path, MOST_LINE);
                 if is_box(&line) {
                     self.yolo.insert(folder.to_owned());
@@ -148,6 +155,12 @@ impl TablesBeside {
         if self.files.len() < MOST_NAMED {
             self.files.insert(path.to_owned());
         }
+    }
+
+    /// Whether XML is in several folders of one name, such as `train/annotations`.
+    fn are_xml_folders_alike(&self) -> bool {
+        let names: BTreeSet<_> = self.xml_folders.iter().map(|path| path.file_name()).collect();
+        (2..=MOST_NAMED).contains(&self.xml_folders.len()) && names.len() == 1
     }
 
     /// All tables that may have classes, but not those of what is to be submitted, whose classes are
@@ -252,6 +265,13 @@ impl TablesBeside {
         self.n_texts > 0 && self.n_sentences == self.n_texts
     }
 
+    /// The folder below `source` that has the first texts, if they are in one.
+    pub(crate) fn folder_of_texts(&self, source: &Path) -> Option<String> {
+        let folder = self.text_folders.first().filter(|_| self.text_folders.len() == 1)?;
+        let below = folder.strip_prefix(source).ok()?.to_str()?;
+        (!below.is_empty()).then(|| below.to_owned())
+    }
+
     /// Whether the likeliest are folders of texts with boxes.
     pub(crate) fn are_of_boxes(&self) -> bool {
         !self.yolo.is_empty()
@@ -266,11 +286,24 @@ impl TablesBeside {
 
     /// The tables of all splits, if there are several.
     pub(crate) fn of_all_splits(&self) -> Vec<String> {
-        let of =
-            |(path, split): (&PathBuf, &Split)| format!("{}={{split={split}}}", path.display());
+        let of = |(path, split): (&PathBuf, Split)| format!("{}={{split={split}}}", path.display());
         let splits: BTreeSet<Split> = self.by_split.values().copied().collect();
         let is_one_each = splits.len() > 1 && splits.len() == self.by_split.len();
-        self.by_split.iter().filter(|_| is_one_each).map(of).collect()
+        if is_one_each {
+            return self.by_split.iter().map(|(path, split)| of((path, *split))).collect();
+        }
+        // Those whose names differ in the split alone, such as `train_captions` and `val_captions`.
+        let mut kinds: BTreeMap<String, BTreeMap<Split, Vec<&PathBuf>>> = BTreeMap::new();
+        for (path, split) in &self.by_split {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(kind) = beside_word_for_split(&name) else { continue };
+            kinds.entry(kind).or_default().entry(*split).or_default().push(path);
+        }
+        let is_whole = |kind: &&BTreeMap<Split, Vec<&PathBuf>>| {
+            kind.len() > 1 && kind.len() == splits.len() && kind.values().all(|of| of.len() == 1)
+        };
+        let first = kinds.values().find(is_whole).into_iter().flatten();
+        first.flat_map(|(split, paths)| paths.iter().map(|path| of((*path, *split)))).collect()
     }
 
     /// The likeliest tables; in place of one whose rows are about no image, the only one whose rows
@@ -301,6 +334,11 @@ impl TablesBeside {
         }
         match (&self.xml, self.yolo.is_empty()) {
             (_, false) => self.yolo.iter().map(shown).collect(),
+            // One for each part of the images: from their common folder, paths would be others than
+            // those of the images.
+            (Some(_), true) if self.are_xml_folders_alike() => {
+                self.xml_folders.iter().map(shown).collect()
+            }
             (Some(folder), true) => vec![shown(folder)],
             // One for each split, as Roboflow names them.
             (None, true) if self.n_json > 1 && self.files.len() as u64 == self.n_json => {
@@ -437,9 +475,13 @@ mod tests {
         assert_eq!(likeliest(&["d/test.csv", "d/names.csv", "d/a.json"]), ["d/names.csv"]);
         let of_splits = ["d/train.csv={split=train}", "d/val.csv={split=val}"];
         assert_eq!(likeliest(&["d/val.csv", "d/train.csv", "d/names.csv"]), of_splits);
+        let several = ["train_a.csv", "train_b.csv", "val_a.csv", "val_b.csv", "x.csv"];
+        assert_eq!(likeliest(&several), ["train_a.csv={split=train}", "val_a.csv={split=val}"]);
         let both = ["h/test/metadata.csv", "h/train/metadata.csv"];
         assert_eq!(likeliest(&both), both);
         assert_eq!(likeliest(&["v/a/1.xml", "v/b/2.xml", "v/x.csv"]), ["v"]);
+        let of_splits = ["v/test/xmls", "v/train/xmls"];
+        assert_eq!(likeliest(&["v/train/xmls/1.xml", "v/test/xmls/2.xml"]), of_splits);
         let yolo = ["y/train/labels/1.txt", "y/val/labels/2.txt", "y/data.txt"];
         assert_eq!(likeliest(&yolo), ["y/train/labels", "y/val/labels"]);
         assert_eq!(likeliest(&["y/labels/train/1.txt", "y/labels/val/2.txt"]), ["y/labels"]);

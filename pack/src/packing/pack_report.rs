@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gular_bundle::{Axes, Digest, Dtype, Field, Split};
 use serde::Serialize;
 
-use crate::facts::{ARCHIVES, BadInputs, Doubt, Names, Outside, counted};
+use crate::facts::{ARCHIVES, BadInputs, Doubt, Names, Outside, counted, formats};
 use crate::layout::{Labels, Scan, TableColumns, unpacked as unpacked_kinds};
 use crate::plan::{FractionsBy, Plan, PlanOptions};
 use crate::shards::Part;
@@ -253,7 +253,12 @@ pub(crate) fn warnings(
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
+        let is_array = |kind: &str| formats::ARRAYS.iter().any(|(known, _)| *known == kind);
+        let are_arrays = unpacked.iter().any(|(kind, _)| is_array(kind));
         warnings.push(match options.inputs {
+            _ if are_arrays && options.inputs != Inputs::Arrays => format!(
+                "files left out, since arrays and pictures of other formats are not packed together: {kinds}; arrays can be packed by themselves"
+            ),
             Inputs::Arrays => {
                 format!("files left out, since only TIFF and NumPy files are packed as arrays: {kinds}")
             }

@@ -21,8 +21,8 @@ use crate::source::{
 /// What the column of file names is called in errors.
 pub(crate) const KEY_COLUMN: &str = "file names";
 
-/// The separator of classes in one cell, and such a cell: `|` in any, or a space in a column of tags
-/// of which two have a word in common.
+/// The separator of classes in one cell, and such a cell: `|` in any, or a comma or a space in a column of
+/// tags of which two have a word in common.
 pub(super) fn divided(
     column: &str,
     files: &[PathBuf],
@@ -43,13 +43,18 @@ pub(super) fn divided(
     if let Some(word) = barred {
         return Ok(Some(('|', word.clone())));
     }
-    // A word that is in two of them is a class of its own.
-    let mut seen = BTreeSet::new();
-    let parts = words.iter().filter(|_| column.trim().eq_ignore_ascii_case("tags"));
-    let mut parts = parts.flat_map(|word| word.split(' ').collect::<BTreeSet<_>>());
-    let is_shared = parts.any(|part| !seen.insert(part));
-    let spaced = words.iter().find(|word| word.contains(' ')).filter(|_| is_shared);
-    Ok(spaced.map(|word| (' ', word.clone())))
+    // A word that is in two of them is a class of its own. Between two commas, there may be blanks.
+    let found = [',', ' '].into_iter().find_map(|separator| {
+        let mut seen = BTreeSet::new();
+        let parts = words.iter().filter(|_| column.trim().eq_ignore_ascii_case("tags"));
+        let of = |word: &'_ String| -> BTreeSet<String> {
+            word.split(separator).map(|part| part.trim().to_owned()).collect()
+        };
+        let is_shared = parts.flat_map(of).any(|part| !seen.insert(part));
+        let divided = words.iter().find(|word| word.contains(separator));
+        divided.filter(|_| is_shared).map(|word| (separator, word.clone()))
+    });
+    Ok(found)
 }
 
 /// The facts that are known about all tables.
