@@ -210,6 +210,12 @@ fn tags_are_divided_where_two_share_a_word() {
     report.unwrap();
     let classes = samples(out.path()).0.manifest().classes.clone();
     assert_eq!(classes, ["clear", "cloudy", "haze", "primary", "road"]);
+    let rows =
+        "file,tags\n0,robin\n1,\"robin, red kite\"\n2,robin\n3,red kite\n4,\"tit, robin\"\n5,tit\n";
+    let (report, out) = by_table(rows, &|_| {});
+    report.unwrap();
+    let classes = samples(out.path()).0.manifest().classes.clone();
+    assert_eq!(classes, ["red kite", "robin", "tit"]);
 }
 
 #[test]

@@ -9,9 +9,10 @@
 
 use std::collections::BTreeSet;
 
+use super::class_names::{classes_in_names, when_in};
 use super::folder_patterns::KEY;
 use super::folders::Folders;
-use crate::facts::{Doubt, Pattern, WayToRead, literal};
+use crate::facts::{Doubt, Pattern, WayToRead, literal, split_of};
 
 /// Most parts that are offered as the class.
 const MOST_OFFERED: usize = 2;
@@ -74,7 +75,7 @@ fn of_plain(folders: &Folders, plain: &WayToRead) -> Option<Vec<WayToRead>> {
     let patterns: Option<Vec<Pattern>> =
         plain.images.iter().map(|images| Pattern::parse(images).ok()).collect();
     let patterns = patterns?;
-    let mut names = BTreeSet::new();
+    let (mut names, mut whole) = (BTreeSet::new(), Vec::new());
     let mut depths = BTreeSet::new();
     for (folder, name) in folders.examples.names() {
         let slash = if folder.is_empty() { "" } else { "/" };
@@ -82,13 +83,23 @@ fn of_plain(folders: &Folders, plain: &WayToRead) -> Option<Vec<WayToRead>> {
         let mut found = patterns.iter().filter_map(|pattern| pattern.read(&path).ok()?);
         let Some(values) = found.next() else { continue };
         depths.insert(values.get("key")?.matches('/').count());
+        whole.push(name.to_owned());
         names.insert(name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned());
     }
     let depth = depths.first().filter(|_| depths.len() == 1)?;
-    let ways = of_names(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let placed = |(value, name, pattern): (&str, &str, String)| {
-        let when = format!("if `{value}` in names such as `{name}` is the class");
-        let below = format!("{}{pattern}.{{ext}}", "{*}/".repeat(*depth));
+    let ways: Vec<(String, String)> = match classes_in_names(&whole) {
+        Some(pattern) => vec![(when_in(&pattern).to_owned(), pattern)],
+        None => {
+            let ways = of_names(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let way = |(value, name, pattern): (&str, &str, String)| {
+                let when = format!("if `{value}` in names such as `{name}` is the class");
+                (when, format!("{pattern}.{{ext}}"))
+            };
+            ways.into_iter().map(way).collect()
+        }
+    };
+    let placed = |(when, pattern): (String, String)| {
+        let below = format!("{}{pattern}", "{*}/".repeat(*depth));
         let images = plain.images.iter().map(|images| images.replace(KEY, &below)).collect();
         WayToRead { when, images, asks: true, otherwise: false, ..plain.clone() }
     };
@@ -100,7 +111,7 @@ fn of_plain(folders: &Folders, plain: &WayToRead) -> Option<Vec<WayToRead>> {
 /// class of a name.
 fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
     let all: Vec<Vec<(&str, Kind)>> = names.iter().map(|name| parts(name)).collect();
-    let Some((name, first)) = names.first().zip(all.first()) else { return Vec::new() };
+    let Some(first) = all.first() else { return Vec::new() };
     let form = |parts: &[(&str, Kind)]| -> Vec<Option<String>> {
         let mark = |(text, kind): &(&str, Kind)| (*kind == Kind::Mark).then(|| (*text).to_owned());
         parts.iter().map(mark).collect()
@@ -116,10 +127,13 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
     let columns: Vec<BTreeSet<&str>> = (0..first.len()).map(column).collect();
     let differing: Vec<usize> =
         columns.iter().enumerate().filter(|(_, of)| of.len() > 1).map(|(at, _)| at).collect();
+    let is_of_splits = |at: &usize| {
+        columns.get(*at).is_some_and(|of| of.iter().all(|word| split_of(word).is_some()))
+    };
     let of_kind = |kind: Kind| {
         let is = |at: &&usize| {
             let few = columns.get(**at).is_some_and(|of| of.len() * 2 <= names.len());
-            few && first.get(**at).is_some_and(|(_, of)| *of == kind)
+            few && !is_of_splits(at) && first.get(**at).is_some_and(|(_, of)| *of == kind)
         };
         differing.iter().filter(is).copied().collect::<Vec<usize>>()
     };
@@ -131,8 +145,8 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
         years.contains(&true)
     };
     let letters = of_kind(Kind::Letters);
-    let numbers_say_more =
-        differing.len() <= MOST_NUMBERS && !(0..first.len()).any(|at| is_year(&at));
+    let numbers_say_more = differing.len() <= MOST_NUMBERS
+        && !(0..first.len()).any(|at| is_year(&at) || is_of_splits(&at));
     let candidates = match letters.is_empty() {
         false => letters,
         true if numbers_say_more => of_kind(Kind::Digits),
@@ -152,7 +166,14 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
     // What is first in a name is the likelier class, and a part that all others depend on is none.
     let has_others = |at: &&usize| differing.iter().any(|other| other != *at);
     let found = candidates.iter().filter(has_others).take(MOST_OFFERED);
-    found.filter_map(|at| Some((first.get(*at)?.0, *name, pattern(*at)))).collect()
+    // A name whose parts differ shows which of them is meant.
+    let is_clear = |parts: &Vec<(&str, Kind)>| {
+        let of_name = differing.iter().filter_map(|at| parts.get(*at)).map(|(text, _)| *text);
+        of_name.collect::<BTreeSet<&str>>().len() == differing.len()
+    };
+    let at = all.iter().position(is_clear).unwrap_or_default();
+    let shown = |part: usize| Some((all.get(at)?.get(part)?.0, *names.get(at)?, pattern(part)));
+    found.filter_map(|part| shown(*part)).collect()
 }
 
 /// A name as its parts: letters, digits, and what divides these.
@@ -198,6 +219,7 @@ mod tests {
             &["2021-01-05", "2021-01-06", "2021-02-05", "2021-02-06"],
             &["2f31a", "9ab4c", "77fe1", "1a2b3"],
             &["a_1", "b_2"],
+            &["x_test_1", "x_train_1", "x_test_2", "x_train_2"],
             &[],
         ] {
             check(nothing, &[]);
@@ -224,5 +246,13 @@ mod tests {
         );
         assert_eq!(doubt.readings[0].when, "if `0` in names such as `0_1` is the class");
         assert!(doubt.readings.iter().all(|way| !way.otherwise));
+        // Classes of several words have no such parts.
+        let mut folders = Folders::new(String::new());
+        for name in ["cat_1", "cat_2", "red_fox_1", "red_fox_2"] {
+            folders.add(&format!("images/{name}.jpg"), 1);
+        }
+        let plain = WayToRead::new("if there are no classes", &["images/{key}.{ext}"]);
+        let of_words = with_names(&folders, Doubt::new(String::new(), vec![plain]));
+        assert_eq!(of_words.readings[0].images, ["images/{label}_{key:[0-9]+}.{ext}"]);
     }
 }

@@ -403,17 +403,15 @@ impl Meaning {
                         plain.map(|way| way.images.clone()).unwrap_or_default()
                     }
                 };
-                // Files of masks need no run lengths, which a command would write for them, too.
-                let of_lengths = match folders.has_masks() {
-                    true => None,
-                    false => scan.tables.run_lengths(Path::new(path), &images),
-                };
+                let of_lengths = scan.tables.run_lengths(Path::new(path), &images);
                 // Run lengths are neither classes nor texts.
                 if of_lengths.is_some() {
                     let by_table = doubt.readings.iter_mut().filter(|way| way.tables.is_some());
                     by_table.for_each(|way| way.asks = true);
                 }
                 let leaves_out = folders.has_test();
+                // Files of masks need none, which the command would write for them, too.
+                let of_lengths = of_lengths.filter(|_| !folders.has_masks());
                 doubt.readings.extend(of_lengths.map(|way| WayToRead { leaves_out, ..way }));
                 LayoutError::from(doubt)
             })?;
