@@ -84,10 +84,10 @@ pub(super) fn arrays(path: &Path, limits: &ArchiveLimits) -> Result<Contents, So
                 Some((n, _)) if npy.fortran && npy.shape.len() > 1 => {
                     (Some(*n), "stored column by column, which `numpy.ascontiguousarray` changes")
                 }
-                Some((n, _))
+                Some(_)
                     if npy.data_bytes().map(|n| n.saturating_add(npy.data_at)) != Some(bytes) =>
                 {
-                    (Some(*n), "fewer or more than their shape says")
+                    (None, "fewer or more than their shape says")
                 }
                 Some((n, shape)) => {
                     let (dtype, shape) = (npy.dtype, shape.to_vec());
