@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 01/train/ok, 01/test/ko, 01/ground_truth/ko   ─▶ {*}/{split:test|train}/{label}
-//! data/data/train/ok, copy/copy/ok              ─▶ data/data/{split:train}/{label}
+//! d/d/train/ok, d/d/test/ok, copy/copy/ok        ─▶ d/d/{split:test|train}/{label}
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
