@@ -516,7 +516,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         for _ in 0..2 {
             let mut rows = 0;
-            let mut count = |_, _: &[String], _: &[super::super::cell::Cell]| {
+            let mut count = |_, _: &[String], _: &[Cell]| {
                 rows += 1;
                 Ok(())
             };
