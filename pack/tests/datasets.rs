@@ -384,6 +384,7 @@ fn arrays_that_cannot_be_read_are_refused() {
         check(&zip_of(&arrays), "`labels` seems to have the labels, and they cannot be read");
     }
     check(&of(("labels", Dtype::I64, &[3], &[0; 16])), "they are fewer or more than");
+    check(&of(("labels", Dtype::U8, &[3], &[0, 1, 0])), "`labels` has 3 labels, and there are 2");
     let mut damaged = of(("labels", Dtype::U8, &[2], &[0, 1]));
     let data = damaged.windows(6).rposition(|bytes| bytes == b"\x93NUMPY").unwrap();
     // Its header has 128 bytes.

@@ -181,6 +181,9 @@ impl Sets {
         if let Some(doubt) = apart.find_map(|column| self.of_other_file(column, images)) {
             return Err(doubt.into());
         }
+        if found.is_empty() {
+            self.check_numbers_of_labels(images)?;
+        }
         match found.iter().collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
             [one] => Ok(Some((**one).to_owned())),
@@ -194,6 +197,22 @@ impl Sets {
                 Err(Doubt::new(text, ways).into())
             }
         }
+    }
+
+    /// Checks that no dataset of labels has another number of rows than the images of its file.
+    fn check_numbers_of_labels(&self, images: &BTreeSet<String>) -> Result<(), LayoutError> {
+        let of_labels =
+            |column: &&Column| has_name_of_labels(&column.name) && can_be_labels(column);
+        for column in self.columns.iter().filter(of_labels) {
+            let mut of_split = self.images_of(&column.prefix, images);
+            if let Some(image) = of_split.find(|image| image.file == column.file) {
+                let dataset = column.name.clone();
+                let (found, expected) = (column.found.n, image.found.n);
+                let fault = DatasetFault::Labels { dataset, found, expected };
+                return Err(SourceError::datasets(&column.file, fault).into());
+            }
+        }
+        Ok(())
     }
 
     /// The images of the split of `prefix`.
