@@ -204,6 +204,18 @@ pub enum Error {
         /// What may help.
         hint: Option<String>,
     },
+    /// A base image without a Python that wheels can be installed for.
+    #[error("cannot add Python packages to the base image: {reason}")]
+    Python {
+        /// Why not.
+        reason: String,
+    },
+    /// A base image that Debian's packages cannot be added to.
+    #[error("cannot add Debian packages to the base image: it is {found}, and not Debian")]
+    NotDebian {
+        /// What it is.
+        found: String,
+    },
     /// A package whose byte code could not be made.
     #[error("cannot compile the Python package `{name}` to byte code: {reason}")]
     ByteCode {
@@ -230,6 +242,8 @@ pub enum Error {
         packages: Vec<String>,
         /// Why scripts cannot be run.
         reason: String,
+        /// Whether no machine runs them: the packages are added to another image.
+        on_image: bool,
     },
     /// An `image.lock` that was made for another recipe.
     #[error("the lock file `{path}` is out of date: the recipe has changed")]

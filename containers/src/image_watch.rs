@@ -61,6 +61,31 @@ pub enum Note<'a> {
         /// The file in the image.
         path: &'a str,
     },
+    /// The Python of a base image that packages are added to.
+    BasePython {
+        /// The path of its program.
+        program: &'a str,
+        /// Its version.
+        version: &'a str,
+        /// How it is installed.
+        kind: &'a str,
+        /// Other Pythons on the image's search path.
+        others: &'a [String],
+    },
+    /// Packages that were asked for are in the base image.
+    Kept {
+        /// Their names.
+        names: &'a [String],
+    },
+    /// A package of the base image is replaced by another version.
+    Replaced {
+        /// Its name.
+        name: &'a str,
+        /// The version in the base image.
+        before: &'a str,
+        /// The version in the new image.
+        now: &'a str,
+    },
     /// The cache did not take an image's blocks, for this reason: the next build
     /// compresses all of them again.
     NotCached(&'a str),

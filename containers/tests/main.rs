@@ -8,6 +8,7 @@
 )]
 
 mod base;
+mod base_packages;
 mod blocks;
 mod check;
 mod conda;

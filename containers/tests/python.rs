@@ -16,9 +16,9 @@ use gular_containers::{Error, OciDigest, Package, StoredImage, UnixTime};
 use zip::write::SimpleFileOptions;
 
 /// Members of a wheel: names and bytes.
-type Files<'a> = &'a [(&'a str, &'a [u8])];
+pub(crate) type Files<'a> = &'a [(&'a str, &'a [u8])];
 
-const PURE: Files<'_> = &[
+pub(crate) const PURE: Files<'_> = &[
     ("pure/__init__.py", b"VALUE = 7\ndef main():\n    print(VALUE)\n"),
     ("pure/broken.py", b"def ("),
     ("pure/__pycache__/__init__.cpython-39.pyc", b"of another Python"),
@@ -31,13 +31,13 @@ const PURE: Files<'_> = &[
     ("pure-1.0.dist-info/RECORD", b"pure/__init__.py,sha256=abc,41\npure-1.0.dist-info/RECORD,,\n"),
 ];
 
-const OTHER: Files<'_> = &[
+pub(crate) const OTHER: Files<'_> = &[
     ("other.py", b"import pure\n"),
     ("other-2.1.dist-info/METADATA", b"Name: other\nVersion: 2.1\n"),
     ("other-2.1.dist-info/RECORD", b""),
 ];
 
-fn wheel(files: Files<'_>) -> Vec<u8> {
+pub(crate) fn wheel(files: Files<'_>) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in files {
         zip.start_file(*name, SimpleFileOptions::default()).unwrap();
@@ -75,7 +75,7 @@ fn deb(name: &str, files: &[(String, PathBuf)]) -> Vec<u8> {
 }
 
 /// The minor number of this machine's own Python, and the files it needs to compile.
-fn python_here() -> Option<(u32, Vec<(String, PathBuf)>)> {
+pub(crate) fn python_here() -> Option<(u32, Vec<(String, PathBuf)>)> {
     let link = fs::canonicalize("/usr/bin/python3").ok()?;
     let minor: u32 = link.file_name()?.to_str()?.strip_prefix("python3.")?.parse().ok()?;
     let library = PathBuf::from(format!("/usr/lib/python3.{minor}"));
@@ -159,6 +159,7 @@ impl Case {
             tools: Vec::new(),
             wheels: Vec::new(),
             python: Some(LockedPython {
+                interpreter: None,
                 version: format!("3.{minor}.2"),
                 inputs: OciDigest(sha256(b"")),
                 wheels: wheels.collect(),

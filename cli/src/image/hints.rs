@@ -41,11 +41,20 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::BaseChanged { .. } => {
             "the base image has changed: run `gular image lock` to use the new one"
         }
+        Error::NotDebian { .. } => {
+            "take an image of Debian 12 or 13 as base, or one that has these packages"
+        }
+        Error::Python { .. } => {
+            "name its Python with `interpreter` in `[python]`, or take an image with a Python for glibc"
+        }
         Error::ByteCode { .. } => {
             "build on a machine with the image's CPU architecture, or set `bytecode = false` in `[python]`"
         }
         Error::Scripts { .. } => {
             "leave the package out, or build with `--no-scripts`: the image then lacks what its scripts do"
+        }
+        Error::ScriptsNeeded { on_image: true, .. } => {
+            "leave the package out, or choose a `debian` base instead of `oci`; or build with `--no-scripts`: the image then lacks what these scripts do"
         }
         Error::ScriptsNeeded { .. } => {
             "build on a machine of the image's CPU architecture that allows user namespaces, with a lock file by this release (`gular image lock`); or build with `--no-scripts`: the image then lacks what these scripts do"

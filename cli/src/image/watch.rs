@@ -120,6 +120,23 @@ impl ImageWatch for Bars<'_> {
             Note::NotReproducible { package, path } => format!(
                 "`{path}` differs each time the maintainer script of `{package}` is run: the image cannot be made again with the same bytes"
             ),
+            Note::BasePython { program, version, kind, others } => {
+                let others = match others {
+                    [] => String::new(),
+                    others => format!(
+                        "; not {}: `interpreter` in `[python]` chooses another",
+                        show::plain(&others.join(", "))
+                    ),
+                };
+                let program = show::plain(program);
+                format!("packages are added to Python {version}, `{program}` ({kind}){others}")
+            }
+            Note::Kept { names } => {
+                format!("the base image has already: {}", show::plain(&names.join(", ")))
+            }
+            Note::Replaced { name, before, now } => {
+                format!("`{}` {before} of the base image is replaced by {now}", show::plain(name))
+            }
             Note::NotCached(why) => format!("the next build will compress everything again: {why}"),
             _ => return,
         };

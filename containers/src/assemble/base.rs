@@ -17,8 +17,9 @@ pub enum Base {
     Scratch,
     /// Files of Debian packages, and what their maintainer scripts make of them.
     Debian(Vec<Listing>, Scripts),
-    /// Another image.
-    Image(Arc<BaseImage>),
+    /// Another image, Debian packages that are added to it, by name, and what is done of their
+    /// maintainer scripts.
+    Image(Arc<BaseImage>, Vec<(String, Listing)>, Scripts),
 }
 
 impl Base {
@@ -33,7 +34,12 @@ impl Base {
     pub(crate) fn lay(&self) -> Result<(Rootfs, BTreeMap<String, String>)> {
         match self {
             Self::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
-            Self::Image(image) => Ok((image.tree.clone(), image.env.clone())),
+            Self::Image(image, debs, scripts) => {
+                let mut tree = image.tree.clone();
+                debian::add(&mut tree, debs)?;
+                scripts.lay_over(&mut tree, Layer::Packages)?;
+                Ok((tree, image.env.clone()))
+            }
             Self::Debian(debs, scripts) => {
                 let mut tree = debian::lay(debs)?;
                 scripts.lay_over(&mut tree, Layer::Base)?;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::{LIB, Parts};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, ElfFacts, LinkFault};
-use crate::python::installed_path;
 use crate::rootfs::{FileBytes, Layer, RootPath, Rootfs, What};
 use crate::store::MemberKind;
 use crate::{Error, Package, Result};
@@ -99,7 +98,7 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
     let shares = |wheel: &str| torch && (wheel == "torch" || wheel.starts_with("nvidia-"));
     let of_python = parts.python.iter().flat_map(|python| {
         let shared = python.wheels.iter().filter(|(wheel, _)| shares(&wheel.name));
-        shared.map(|(wheel, files)| (*wheel, files, Some(python.minor)))
+        shared.map(|(wheel, files)| (*wheel, files, Some(&python.scheme)))
     });
     let alone = parts.wheels.iter().map(|(wheel, files)| (*wheel, files, None));
     for (Package { name: wheel, .. }, files, python) in alone.chain(of_python) {
@@ -110,8 +109,8 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
                 continue;
             }
             let what = match python {
-                Some(minor) => {
-                    What::Symlink(format!("/{}", installed_path(&entry.path, minor, wheel)))
+                Some(scheme) => {
+                    What::Symlink(format!("/{}", scheme.installed_path(&entry.path, wheel)))
                 }
                 None => files.what(entry)?,
             };

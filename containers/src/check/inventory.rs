@@ -73,7 +73,7 @@ impl<'a> Inventory<'a> {
 /// Whether the build added the node, and answers for it; the nodes of the base are the
 /// distribution's.
 pub(super) fn ours(node: &Node) -> bool {
-    node.layer != Layer::Base
+    !matches!(node.layer, Layer::Base | Layer::Packages)
 }
 
 /// The numbers of a version: `2.36` becomes [2, 36].

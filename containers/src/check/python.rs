@@ -27,7 +27,7 @@ struct Installed {
 /// Looks at the `Requires-Dist` of all packages in each folder of packages.
 pub(super) fn check(tree: &Rootfs, arch: Arch, findings: &mut Vec<Finding>) -> Result<()> {
     let packages = installed(tree)?;
-    for package in packages.values().filter(|package| !package.of_base) {
+    for package in packages.values() {
         // The Python's patch number is not known, so what only some patch versions need is not
         // asked for.
         let pythons = python(&package.path);
@@ -40,7 +40,12 @@ pub(super) fn check(tree: &Rootfs, arch: Arch, findings: &mut Vec<Finding>) -> R
                 continue;
             }
             let (name, versions) = (&need.name, &need.versions);
-            match packages.get(name) {
+            // What a base lacks was missing before; what the build replaced in it is said.
+            let there = packages.get(name);
+            if package.of_base && there.is_none_or(|there| there.of_base) {
+                continue;
+            }
+            match there {
                 None => {
                     let message = format!(
                         "it needs the Python package `{name}{versions}`, which is not there"
@@ -75,7 +80,12 @@ fn installed(tree: &Rootfs) -> Result<BTreeMap<String, Installed>> {
         let text = source.text(MAX_BYTES)?.unwrap_or_default();
         let (metadata, of_base) = (Metadata::parse(&text), !ours(node));
         let path = site.join(folder.name());
-        found.insert(normal(name), Installed { path, version, metadata, of_base });
+        let package = Installed { path, version, metadata, of_base };
+        let there = found.get(&normal(name));
+        // Another Python of the base may have the same package.
+        if !package.of_base || there.is_none_or(|there: &Installed| there.of_base) {
+            found.insert(normal(name), package);
+        }
     }
     Ok(found)
 }

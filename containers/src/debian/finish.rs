@@ -100,7 +100,7 @@ pub(crate) fn unpack<'a>(debs: impl IntoIterator<Item = &'a Listing>) -> Result<
 
 /// Pages that people read stay out, as in Debian's own slim images; licences stay, and the list of
 /// names by which locales are made.
-fn is_wanted(path: &str) -> bool {
+pub(super) fn is_wanted(path: &str) -> bool {
     let folders = [
         "usr/share/man/",
         "usr/share/info/",
@@ -164,7 +164,7 @@ pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> 
 ///
 /// # Errors
 /// [`Error::Io`] when a file cannot be read; those of [`Rootfs::add`].
-fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+pub(super) fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     for (name, mode) in DIRS {
         let dir = path(name)?;
         if tree.follow(&dir).is_none() {

@@ -4,6 +4,7 @@
 
 mod control;
 mod finish;
+pub(crate) mod installed;
 mod keyring;
 mod packages;
 mod relation;
@@ -14,6 +15,7 @@ mod version;
 pub use self::control::{Paragraph, paragraphs};
 pub(crate) use self::finish::{INFO, unpack};
 pub use self::finish::{lay, status};
+pub(crate) use self::installed::{Additions, Installed, add};
 pub use self::keyring::Keyring;
 pub use self::packages::DEFAULT_PACKAGES;
 pub(crate) use self::packages::DEFAULT_TOOLS;

@@ -104,6 +104,18 @@ impl Archive {
 /// [`Error::Package`] for a name that the archive does not have, or a dependency that nothing
 /// satisfies.
 pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a DebianPackage>> {
+    resolve_with(archive, wanted, &|_, _| false)
+}
+
+/// Whether what is there already satisfies a dependency, beside the packages chosen so far.
+pub(super) type Satisfied<'a> = dyn Fn(&[Relation], &BTreeMap<&str, &DebianPackage>) -> bool + 'a;
+
+/// Does the same as [`resolve`] for an image that has packages.
+pub(super) fn resolve_with<'a>(
+    archive: &'a Archive,
+    wanted: &[String],
+    satisfied: &Satisfied<'_>,
+) -> Result<Vec<&'a DebianPackage>> {
     let mut chosen: BTreeMap<&str, &DebianPackage> = BTreeMap::new();
     let mut todo = VecDeque::new();
     for name in wanted {
@@ -123,7 +135,9 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a De
     while let Some(package) = todo.pop_front() {
         for alternatives in &package.needs {
             let candidates = || alternatives.iter().flat_map(|one| archive.candidates(one));
-            if candidates().any(|candidate| chosen.contains_key(candidate.name.as_str())) {
+            let is_chosen =
+                |candidate: &DebianPackage| chosen.contains_key(candidate.name.as_str());
+            if candidates().any(is_chosen) || satisfied(alternatives, &chosen) {
                 continue;
             }
             let Some(candidate) = candidates().next() else {
@@ -183,16 +197,8 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<DebianP
         return Err(wrong("Filename"));
     }
     let arch = field("Architecture")?.to_owned();
-    let provides = paragraph.get("Provides").and_then(relations).unwrap_or_default();
-    let provides = provides.into_iter().flatten().collect();
-    let mut needs = Vec::new();
-    for field in ["Pre-Depends", "Depends"] {
-        let relations = relations(paragraph.get(field).unwrap_or_default());
-        let relations = relations.ok_or_else(|| wrong(field))?;
-        let at_run =
-            |any: &Vec<Relation>| any.iter().all(|one| !INSTALL_ONLY.contains(&one.name.as_str()));
-        needs.extend(relations.into_iter().filter(at_run));
-    }
+    let provides = provides_of(paragraph);
+    let needs = needs_of(paragraph).map_err(wrong)?;
     let (name, root) = (name.clone(), root.clone());
     let essential = paragraph.get("Essential") == Some("yes");
     Ok(DebianPackage {
@@ -206,6 +212,40 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<DebianP
         essential,
         needs,
         provides,
+    })
+}
+
+/// What a package provides beside itself.
+pub(super) fn provides_of(paragraph: &Paragraph) -> Vec<Relation> {
+    let provides = paragraph.get("Provides").and_then(relations).unwrap_or_default();
+    provides.into_iter().flatten().collect()
+}
+
+/// What a package needs when it runs. The error is a field that cannot be read.
+pub(super) fn needs_of(paragraph: &Paragraph) -> Result<Vec<Vec<Relation>>, &'static str> {
+    let mut needs = Vec::new();
+    for field in ["Pre-Depends", "Depends"] {
+        let relations = relations(paragraph.get(field).unwrap_or_default()).ok_or(field)?;
+        let at_run =
+            |any: &Vec<Relation>| any.iter().all(|one| !INSTALL_ONLY.contains(&one.name.as_str()));
+        needs.extend(relations.into_iter().filter(at_run));
+    }
+    Ok(needs)
+}
+
+/// Whether none of these packages satisfies a dependency.
+pub(super) fn unsatisfied(any: &[Relation], packages: &[&DebianPackage]) -> bool {
+    !any.iter().any(|one| {
+        let holds = |version: Option<&Version>| match &one.constraint {
+            None => true,
+            Some(constraint) => version.is_some_and(|version| constraint.holds(version)),
+        };
+        packages.iter().any(|package| {
+            let mut provides = package.provides.iter();
+            (package.name == one.name && holds(Some(&package.version)))
+                || provides
+                    .any(|p| p.name == one.name && holds(p.constraint.as_ref().map(|c| &c.version)))
+        })
     })
 }
 

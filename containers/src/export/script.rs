@@ -16,7 +16,8 @@ pub(super) struct Script {
 /// Returns the commands that install the base and the libraries.
 pub(super) fn script(lock: &ImageLock) -> Script {
     let mut commands = Vec::new();
-    let from = lock.debian.as_ref().map(|debian| {
+    let debian = lock.debian.as_ref().filter(|_| lock.oci.is_none());
+    let from = debian.map(|debian| {
         // Plain HTTP: the image has no certificates yet, and what comes is signed.
         let snapshot = "http://snapshot.debian.org/archive";
         let (suite, time) = (&debian.suite, &debian.snapshot);
@@ -39,7 +40,13 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         OciBase::Path(_) => None,
     });
     let from = from.or(of_registry);
-    if lock.python.is_some() {
+    if lock.oci.is_some() && !lock.debs.is_empty() {
+        let debs = lock.debs.iter().map(|deb| format!("{}={}", deb.name, deb.version));
+        let debs = debs.collect::<Vec<_>>().join(" ");
+        commands
+            .push(format!("apt-get update && apt-get install -y --no-install-recommends {debs}"));
+    }
+    if lock.python.is_some() && lock.oci.is_none() {
         commands.push("apt-get install -y --no-install-recommends python3-pip".to_owned());
     }
     for wheel in &lock.wheels {
@@ -52,6 +59,8 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         commands.push(format!("unzip -q -o -j {file} '*/lib/*.so*' -d /{LIB}"));
         commands.push(format!("unzip -q -o -j {file} '*.dist-info/*' -d {licences} && rm {file}"));
     }
+    let python = lock.python.as_ref().and_then(|python| python.interpreter.as_deref());
+    let python = python.unwrap_or("python3");
     // Wheels beside the recipe have no URL that a build elsewhere could fetch them from.
     let of_python = lock.python.iter().flat_map(|python| &python.wheels);
     let of_python = of_python.filter_map(|wheel| Some((wheel, wheel.urls.first()?)));
@@ -60,8 +69,9 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         commands.push(format!("curl -fsSL -o {} {}", quoted(&file), quoted(url)));
         commands.push(format!("echo '{}  {file}' | sha256sum -c -", wheel.sha256));
         commands.push(format!(
-            "python3 -m pip install --break-system-packages --no-deps --no-index {0} && rm {0}",
-            quoted(&file)
+            "{1} -m pip install --break-system-packages --no-deps --no-index {0} && rm {0}",
+            quoted(&file),
+            quoted(python)
         ));
     }
     Script { from, commands }

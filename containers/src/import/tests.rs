@@ -280,6 +280,24 @@ fn what_is_not_known_of_a_base_is_not_guessed() {
 }
 
 #[test]
+fn packages_are_added_to_a_base_that_stays() {
+    check(
+        "FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime\nRUN apt-get install --no-install-recommends -y jq && pip install einops\n",
+        r#"
+[image]
+name = "lab"
+[base]
+oci = "docker://pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
+packages = ["jq"]
+[python]
+requirements = "lab-requirements.txt"
+"#,
+        &[("lab-requirements.txt", "einops\n")],
+        &[],
+    );
+}
+
+#[test]
 fn arguments_of_the_build_replace_defaults() {
     let text = "ARG V=12\nFROM debian:$V\nARG NAME\nENV A=${NAME:-none}\n";
     let recipe = |pairs: &[(&str, &str)]| {

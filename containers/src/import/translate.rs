@@ -352,9 +352,6 @@ impl Work<'_> {
             self.rename();
         }
         let has_packages = !self.draft.requirements.is_empty() || !self.draft.wheels.is_empty();
-        if !is_debian {
-            self.without_packages();
-        }
         if is_debian && has_python && !has_packages {
             self.draft.packages.extend(["python3", "python-is-python3"].map(str::to_owned));
         }
@@ -369,21 +366,6 @@ impl Work<'_> {
         self.draft.left_out.sort_by_key(|left| left.line);
         self.draft.left_out.dedup_by(|a, b| is_same(a, b));
         (self.draft, launch)
-    }
-
-    /// Packages are for a base of Debian's packages alone.
-    fn without_packages(&mut self) {
-        let packages = std::mem::take(&mut self.draft.packages);
-        let names: Vec<String> = packages.into_iter().collect();
-        let of_python = std::mem::take(&mut self.draft.requirements);
-        self.draft.wheels.clear();
-        let line = self.image.as_ref().map_or(1, |(line, _)| *line);
-        for (what, list) in [("apt-get install", names), ("pip install", of_python)] {
-            if !list.is_empty() {
-                let reason = "packages cannot be added to this base: choose a Debian base";
-                self.draft.missing(line, &format!("{what} {}", list.join(" ")), reason);
-            }
-        }
     }
 
     /// Whether a requirement brings the CUDA libraries.

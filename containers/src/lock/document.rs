@@ -149,11 +149,13 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
             "requirements": python.requirements.as_ref().map(shown),
             "wheels": python.wheels.iter().map(shown).collect::<Vec<_>>(),
         });
+        let interpreter = python.interpreter.as_ref().map(shown);
         // The same holds for keys that came later.
         let later = [
             ("extras", json!(python.extras), python.extras.is_empty()),
             ("groups", json!(python.groups), python.groups.is_empty()),
             ("build", json!(python.build), !python.build),
+            ("interpreter", json!(interpreter), interpreter.is_none()),
         ];
         for (name, value, _) in later.into_iter().filter(|(.., absent)| !absent) {
             if let Some(parts) = of_python.as_object_mut() {

@@ -249,6 +249,7 @@ mod tests {
                 license: Some("BSD-3-Clause".to_owned()),
             }],
             python: Some(LockedPython {
+                interpreter: None,
                 version: "3.11.2".to_owned(),
                 inputs: sha256.into(),
                 wheels: vec![Package {

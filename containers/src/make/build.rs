@@ -18,7 +18,7 @@ use crate::check::{CheckReport, size};
 use crate::export::ImageFacts;
 use crate::fetch::Transport;
 use crate::lock::ImageLock;
-use crate::python::Interpreter;
+use crate::python::{Interpreter, Scheme};
 use crate::replay::{Replay, Replays, judge};
 use crate::{Error, Result};
 
@@ -104,17 +104,25 @@ fn assembled(
     let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
     let mut unpacked = unpack(lock, &places, transport, watch)?;
     let conda = unpacked.take_conda();
-    let minor = Interpreter::of_debs(&lock.debs, lock.platform.0).ok().map(|found| found.minor);
-    let sources = minor.map_or_else(|| Ok(Vec::new()), |minor| unpacked.sources(minor))?;
+    // A Python among `packages` gets byte code, too.
+    let of_debs = || Interpreter::of_debs(&lock.debs, lock.platform.0).ok();
+    let scheme = match unpacked.scheme() {
+        Some(scheme) => Some(scheme.clone()),
+        None if lock.oci.is_some() => None,
+        None => of_debs().map(|found| Scheme::debian(found.minor)),
+    };
+    let sources =
+        scheme.as_ref().map_or_else(|| Ok(Vec::new()), |scheme| unpacked.sources(scheme))?;
     let scripts = maintainer_scripts(options, lock, &unpacked, &places, transport, watch)?;
     let (mut base, wheels, mut python) = unpacked.into_parts(scripts);
-    match (&mut python, &project.recipe.python, &mut base, minor) {
+    match (&mut python, &project.recipe.python, &mut base, &scheme) {
         (Some(python), Some(asked), ..) if asked.bytecode => {
-            python.byte_code = compile_python(options, lock, &base, python.minor, &sources, watch)?;
+            python.byte_code =
+                compile_python(options, lock, &base, &python.scheme, &sources, watch)?;
         }
-        // A Python among `packages`. It works without byte code too, as on another processor.
-        (None, _, Base::Debian(..), Some(minor)) => {
-            match compile_python(options, lock, &base, minor, &sources, watch) {
+        // It works without byte code too, as on another processor.
+        (None, _, Base::Debian(..), Some(scheme)) => {
+            match compile_python(options, lock, &base, scheme, &sources, watch) {
                 Ok(byte_code) => base.add(byte_code),
                 Err(Error::ByteCode { .. }) => {}
                 Err(error) => return Err(error),

@@ -3,7 +3,7 @@
 use super::{BuildOptions, ImageWatch, Step};
 use crate::assemble::Base;
 use crate::lock::ImageLock;
-use crate::python::{Compiler, Unit};
+use crate::python::{Compiler, Scheme, Unit};
 use crate::store::Listing;
 use crate::{Error, Result};
 
@@ -12,21 +12,23 @@ pub(super) fn compile_python(
     options: &BuildOptions<'_>,
     lock: &ImageLock,
     base: &Base,
-    minor: u32,
+    scheme: &Scheme,
     sources: &[Unit],
     watch: &dyn ImageWatch,
 ) -> Result<Vec<Listing>> {
     let (tree, _) = base.lay()?;
     let store = options.cache.store();
-    let own = format!("python3.{minor}-minimal");
-    let interpreter = lock.debs.iter().find(|deb| deb.name == own).ok_or_else(|| {
+    let own = format!("python3.{}-minimal", scheme.minor);
+    let of_deb = lock.debs.iter().find(|deb| deb.name == own).map(|deb| deb.sha256);
+    let of_image = lock.oci.as_ref().map(|oci| oci.digest.0);
+    let interpreter = of_image.or(of_deb).ok_or_else(|| {
         let reason = "the lock has no such package".to_owned();
         Error::ByteCode { name: own, reason }
     })?;
     let compiler = Compiler {
         tree: &tree,
-        minor,
-        interpreter: interpreter.sha256,
+        scheme,
+        interpreter,
         store: &store,
         limits: &options.limits,
         temp: options.cache.folder()?,

@@ -117,7 +117,7 @@ pub fn image(
         time: lock.time,
         tree: assembled.tree,
         base: match &parts.base {
-            Base::Image(image) => Some(Arc::clone(image)),
+            Base::Image(image, ..) => Some(Arc::clone(image)),
             Base::Scratch | Base::Debian(..) => None,
         },
         program: assembled.program,
@@ -177,7 +177,7 @@ fn labels(parts: &Parts<'_>, lock: &ImageLock) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut add = |name: &str, value: String| labels.insert(name.to_owned(), value);
     add("org.opencontainers.image.title", parts.recipe.image.name.clone());
-    if let Some(debian) = &lock.debian {
+    if let (Some(debian), None) = (&lock.debian, &lock.oci) {
         add("org.opencontainers.image.base.name", format!("debian:{}", debian.suite));
     }
     if let Some(oci) = &lock.oci {

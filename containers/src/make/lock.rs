@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BuildCache, BuildOptions, ImageWatch, Note, Project, Relocked, Step};
+use super::unpack::base_image;
+use super::{BuildCache, BuildOptions, ImageWatch, Note, Places, Project, Relocked, Step};
 use crate::fetch::Transport;
-use crate::lock::{self, Changes, ImageLock, Oci, Sources};
+use crate::lock::{self, Changes, ImageLock, Oci, OnBase, Sources};
 use crate::recipe::OciBase;
 use crate::registry::Kept;
 use crate::store::Limits;
@@ -55,7 +56,8 @@ pub fn lock(
     let project = Project::open(&options.recipe)?;
     // A lock that cannot be read is made again.
     let old = project.lock().unwrap_or_default();
-    let lock = resolve(&project, &options.sources, options.offline, transport, watch)?;
+    let places = Bases { cache: &options.cache, vendor: &[], limits: &Limits::default() };
+    let lock = resolve(&project, &options.sources, options.offline, &places, transport, watch)?;
     let written = !options.dry_run && project.write_lock(&lock)?;
     if let Some(dir) = &options.vendor {
         let archives = options.cache.archives(std::slice::from_ref(dir), options.offline);
@@ -91,7 +93,9 @@ pub(super) fn current(
         Err(Error::Stale { .. }) if !options.locked => Relocked::RecipeChanged,
         found => return found,
     };
-    let lock = resolve(project, &options.sources, options.offline, transport, watch)?;
+    let BuildOptions { cache, vendor, limits, .. } = options;
+    let bases = Bases { cache, vendor, limits };
+    let lock = resolve(project, &options.sources, options.offline, &bases, transport, watch)?;
     if !options.dry_run {
         project.write_lock(&lock)?;
         watch.note(&Note::Relocked { path: &project.lock_path, why });
@@ -99,10 +103,18 @@ pub(super) fn current(
     Ok(lock)
 }
 
+/// Where base images are kept that must be looked into.
+struct Bases<'a> {
+    cache: &'a BuildCache,
+    vendor: &'a [PathBuf],
+    limits: &'a Limits,
+}
+
 fn resolve(
     project: &Project,
     sources: &Sources,
     offline: bool,
+    bases: &Bases<'_>,
     transport: &dyn Transport,
     watch: &dyn ImageWatch,
 ) -> Result<ImageLock> {
@@ -110,7 +122,14 @@ fn resolve(
         return Err(Error::NotOffline);
     }
     let told = |what: &str| watch.working_on(Step::Resolve, what);
-    let lock = lock::resolve(&project.recipe, &project.dir, sources, transport, &told);
+    let archives = bases.cache.archives(bases.vendor, offline);
+    let store = bases.cache.store();
+    let dir = &project.dir;
+    let places = Places { dir, archives: &archives, store: &store, limits: bases.limits };
+    let platform = project.recipe.image.platform;
+    let read = |oci: &Oci| base_image(oci, platform, &places, transport, watch);
+    let base = OnBase { read: &read, note: &|note| watch.note(note) };
+    let lock = lock::resolve_on(&project.recipe, dir, sources, transport, &told, &base);
     watch.ended(Step::Resolve);
     lock
 }

@@ -6,7 +6,7 @@ use crate::fetch::Transport;
 use crate::lock::ImageLock;
 use crate::scripts::{self, Installation, Scripts};
 use crate::sif::Arch;
-use crate::{Error, Result, debian};
+use crate::{Error, Result};
 
 /// Runs the scripts, unless their result is known. Where they cannot be run, it does what
 /// is known of them without that, if that is all.
@@ -65,6 +65,8 @@ fn obstacle(options: &BuildOptions<'_>, lock: &ImageLock) -> Option<String> {
     let arch = lock.platform.0;
     if options.no_scripts {
         Some("the build was told not to run them".to_owned())
+    } else if lock.oci.is_some() {
+        Some("scripts are not run over another image".to_owned())
     } else if lock.tools.is_empty() {
         Some("the lock file names no packages to run them with".to_owned())
     } else if arch != here {
@@ -82,12 +84,10 @@ fn read(
     why: &str,
     watch: &dyn ImageWatch,
 ) -> Result<Scripts> {
-    let debs = unpacked.debs();
-    let tree = debian::lay(debs.iter().map(|(_, files)| files))?;
-    let reading = scripts::read(debs, &tree)?;
+    let reading = scripts::read(unpacked.debs(), &unpacked.without_scripts()?)?;
     if !reading.unknown.is_empty() && !options.no_scripts {
-        let reason = why.to_owned();
-        return Err(Error::ScriptsNeeded { packages: reading.unknown, reason });
+        let (packages, reason, on_image) = (reading.unknown, why.to_owned(), unpacked.on_image());
+        return Err(Error::ScriptsNeeded { packages, reason, on_image });
     }
     if !reading.links.is_empty() || !reading.unknown.is_empty() {
         watch.note(&Note::ScriptsNotRun { why, unknown: &reading.unknown });

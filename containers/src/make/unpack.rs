@@ -12,9 +12,12 @@ use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
 use crate::oci::{BaseImage, OciLayout};
-use crate::python::{BUILT, Interpreter, Python, Unit, local_path, unpack_whole};
-use crate::recipe::OciBase;
+use crate::python::{
+    BUILT, BasePython, Interpreter, Python, Scheme, Unit, local_path, unpack_whole,
+};
+use crate::recipe::{OciBase, Platform};
 use crate::registry::Kept;
+use crate::rootfs::Rootfs;
 use crate::scripts::Scripts;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
 use crate::wheel::unpack_wheel;
@@ -170,14 +173,30 @@ impl Work<'_> {
         for wheel in &lock.wheels {
             wheels.push((wheel, self.listing(wheel, &Key::of(wheel), unpack_wheel)?));
         }
+        let image = lock
+            .oci
+            .as_ref()
+            .map(|oci| base_image(oci, lock.platform, self.places, self.transport, self.watch));
+        let image = image.transpose()?;
         let mut python = None;
         if let Some(locked) = &lock.python {
-            let minor = Interpreter::of_debs(&lock.debs, lock.platform.0)?.minor;
+            let of_base = image.as_ref().map(|image| {
+                let program = locked.interpreter.as_deref();
+                BasePython::find(&image.tree, &image.env, lock.platform.0, program)
+            });
+            let of_base = of_base.transpose()?;
+            let scheme = match &of_base {
+                Some(python) => python.scheme.clone(),
+                None => Scheme::debian(Interpreter::of_debs(&lock.debs, lock.platform.0)?.minor),
+            };
             let mut wheels = Vec::new();
             for wheel in &locked.wheels {
                 wheels.push((wheel, self.listing(wheel, &Key::whole(wheel), unpack_whole)?));
             }
-            python = Some(Python::new(minor, wheels));
+            let mut part = Python::new(scheme, wheels);
+            let names = locked.wheels.iter().map(|wheel| wheel.name.as_str());
+            part.replaced = of_base.map(|python| python.replaced(names)).unwrap_or_default();
+            python = Some(part);
         }
         let conda = match &lock.conda {
             Some(archive) => {
@@ -186,7 +205,6 @@ impl Work<'_> {
             }
             None => None,
         };
-        let image = lock.oci.as_ref().map(|oci| self.base(lock, oci)).transpose()?;
         Ok(Unpacked { debs, wheels, python, conda, image })
     }
 
@@ -222,25 +240,30 @@ impl Work<'_> {
         }
         Ok(listing)
     }
+}
 
-    /// The image that another begins with, as the lock has it.
-    fn base(&self, lock: &ImageLock, oci: &Oci) -> Result<Arc<BaseImage>> {
-        let Places { dir, archives, store, limits } = *self.places;
-        let (layout, path) = match &oci.path {
-            OciBase::Path(path) => (OciLayout::open(&dir.join(path))?, dir.join(path)),
-            OciBase::Registry(name) => {
-                let (transport, most) = (self.transport, limits.bytes);
-                let kept = Kept::fetch(name, oci.digest, archives, most, transport, self.watch)?;
-                (kept.layout()?, name.to_string().into())
-            }
-        };
-        let image = layout.image(None, lock.platform.0)?;
-        if image.digest != oci.digest {
-            let (found, expected) = (image.digest, oci.digest);
-            return Err(Error::BaseChanged { path: path.display().to_string(), found, expected });
+/// The image that another begins with, as the lock has it.
+pub(super) fn base_image(
+    oci: &Oci,
+    platform: Platform,
+    places: &Places<'_>,
+    transport: &dyn Transport,
+    watch: &dyn ImageWatch,
+) -> Result<Arc<BaseImage>> {
+    let Places { dir, archives, store, limits } = *places;
+    let (layout, path) = match &oci.path {
+        OciBase::Path(path) => (OciLayout::open(&dir.join(path))?, dir.join(path)),
+        OciBase::Registry(name) => {
+            let kept = Kept::fetch(name, oci.digest, archives, limits.bytes, transport, watch)?;
+            (kept.layout()?, name.to_string().into())
         }
-        Ok(Arc::new(BaseImage::read(layout, image, store, limits)?))
+    };
+    let image = layout.image(None, platform.0)?;
+    if image.digest != oci.digest {
+        let (found, expected) = (image.digest, oci.digest);
+        return Err(Error::BaseChanged { path: path.display().to_string(), found, expected });
     }
+    Ok(Arc::new(BaseImage::read(layout, image, store, limits)?))
 }
 
 /// A Debian package's files, and what it says of itself.
@@ -261,12 +284,32 @@ impl<'a> Unpacked<'a> {
         self,
         scripts: Scripts,
     ) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
+        let named = self.named_debs();
         let base = match self.image {
-            Some(image) => Base::Image(image),
+            Some(image) => Base::Image(image, named, scripts),
             None if self.debs.is_empty() => Base::Scratch,
             None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect(), scripts),
         };
         (base, self.wheels, self.python)
+    }
+
+    /// The files of the base before maintainer scripts.
+    pub(super) fn without_scripts(&self) -> Result<Rootfs> {
+        let Some(image) = &self.image else {
+            return debian::lay(self.debs.iter().map(|(_, files)| files));
+        };
+        let mut tree = image.tree.clone();
+        debian::add(&mut tree, &self.named_debs())?;
+        Ok(tree)
+    }
+
+    /// Whether it begins with another image.
+    pub(super) fn on_image(&self) -> bool {
+        self.image.is_some()
+    }
+
+    fn named_debs(&self) -> Vec<(String, Listing)> {
+        self.debs.iter().map(|(deb, files)| (deb.name.clone(), files.clone())).collect()
     }
 
     /// Takes the environment of conda.
@@ -274,11 +317,18 @@ impl<'a> Unpacked<'a> {
         self.conda.take()
     }
 
-    /// The Python sources that byte code is made of, for a Python with this minor number.
-    pub(super) fn sources(&self, minor: u32) -> Result<Vec<Unit>> {
-        let debs = self.debs.iter().map(|(deb, files)| Unit::of_deb(deb, files, minor));
+    /// The Python that wheels are installed for.
+    pub(super) fn scheme(&self) -> Option<&Scheme> {
+        self.python.as_ref().map(|python| &python.scheme)
+    }
+
+    /// The Python sources that byte code is made of. Those of Debian packages are for Debian's
+    /// Python alone.
+    pub(super) fn sources(&self, scheme: &Scheme) -> Result<Vec<Unit>> {
+        let debs = self.debs.iter().filter(|_| scheme.is_debian());
+        let debs = debs.map(|(deb, files)| Unit::of_deb(deb, files, scheme.minor));
         let wheels = self.python.iter().flat_map(|python| &python.wheels);
-        let wheels = wheels.map(|(wheel, files)| Unit::of_wheel(wheel, files, minor));
+        let wheels = wheels.map(|(wheel, files)| Unit::of_wheel(wheel, files, scheme));
         let units = debs.chain(wheels).collect::<Result<Vec<_>>>()?;
         Ok(units.into_iter().filter(|unit| !unit.is_empty()).collect())
     }

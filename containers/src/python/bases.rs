@@ -1,58 +1,107 @@
 //! Which base of an image has which Python.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use super::Interpreter;
 use super::wanted::NeededPython;
 use pep440_rs::Version;
 
-/// A Debian release, as a base that has a Python.
+/// A base that has a Python.
 #[derive(Debug)]
-pub(super) struct Release {
-    pub(super) suite: &'static str,
-    /// The whole version of its Python, in the last update.
-    pub(super) python: &'static str,
-    pub(super) minor: u32,
-    pub(super) glibc: (u32, u32),
+pub(super) struct Base {
+    from: From,
+    /// The whole version of its Python, in the last update that is known.
+    python: &'static str,
+    minor: u32,
+    glibc: (u32, u32),
 }
 
-/// Releases whose archive is on Debian's mirrors, the newest first.
+/// The key of `[base]`, and its value.
+#[derive(Debug)]
+enum From {
+    /// A Debian release.
+    Debian(&'static str),
+    /// An image of Docker Hub.
+    Oci(&'static str),
+}
+
+/// Releases whose archive is on Debian's mirrors, the newest first; then images for the Pythons that
+/// none of them has.
 ///
-/// Source: <https://packages.debian.org/python3-minimal> and <https://packages.debian.org/libc6>.
-const RELEASES: [Release; 3] = [
-    Release { suite: "trixie", python: "3.13.5", minor: 13, glibc: (2, 41) },
-    Release { suite: "bookworm", python: "3.11.2", minor: 11, glibc: (2, 36) },
-    Release { suite: "bullseye", python: "3.9.2", minor: 9, glibc: (2, 31) },
+/// Source: <https://packages.debian.org/python3-minimal>, <https://packages.debian.org/libc6>,
+/// <https://hub.docker.com/_/python> and <https://www.python.org/downloads/>. The images are built
+/// on bookworm.
+const BASES: [Base; 7] = [
+    Base { from: From::Debian("trixie"), python: "3.13.5", minor: 13, glibc: (2, 41) },
+    Base { from: From::Debian("bookworm"), python: "3.11.2", minor: 11, glibc: (2, 36) },
+    Base { from: From::Debian("bullseye"), python: "3.9.2", minor: 9, glibc: (2, 31) },
+    Base {
+        from: From::Oci("docker://python:3.14-slim-bookworm"),
+        python: "3.14.2",
+        minor: 14,
+        glibc: (2, 36),
+    },
+    Base {
+        from: From::Oci("docker://python:3.12-slim-bookworm"),
+        python: "3.12.12",
+        minor: 12,
+        glibc: (2, 36),
+    },
+    Base {
+        from: From::Oci("docker://python:3.10-slim-bookworm"),
+        python: "3.10.19",
+        minor: 10,
+        glibc: (2, 36),
+    },
+    Base {
+        from: From::Oci("docker://python:3.8-slim-bookworm"),
+        python: "3.8.20",
+        minor: 8,
+        glibc: (2, 36),
+    },
 ];
 
-/// The other releases, each with the interpreter that it would give an image.
-pub(super) fn others(than: &Interpreter) -> Vec<(&'static Release, Interpreter)> {
-    let other = RELEASES.iter().filter(|release| release.minor != than.minor);
-    let of = |release: &'static Release| {
-        let Release { python, minor, glibc, .. } = *release;
-        (release, Interpreter { version: python.to_owned(), minor, arch: than.arch, glibc })
+/// The other bases, each with the interpreter that it would give an image.
+pub(super) fn others(than: &Interpreter) -> Vec<(&'static Base, Interpreter)> {
+    let other = BASES.iter().filter(|base| base.minor != than.minor);
+    let of = |base: &'static Base| {
+        let Base { python, minor, glibc, .. } = *base;
+        let (version, installed) = (python.to_owned(), BTreeMap::new());
+        (base, Interpreter { version, minor, arch: than.arch, glibc, installed })
     };
     other.map(of).collect()
 }
 
 /// What to write for an image that has one of these versions.
 pub(super) fn hint(needed: &NeededPython, than: &Interpreter) -> String {
-    let serves = |(_, interpreter): &&(&Release, Interpreter)| needed.allows(interpreter);
     let others = others(than);
-    match others.iter().find(serves) {
-        Some((release, _)) => choose(release),
+    match others.iter().find(|(_, interpreter)| needed.allows(interpreter)) {
+        Some((base, _)) => choose(base),
         None => {
             let known: Vec<_> =
-                RELEASES.iter().map(|r| format!("{} has 3.{}", r.suite, r.minor)).collect();
-            format!(
-                "of Debian's releases, {}: write the file again for one of these versions",
-                known.join(", ")
-            )
+                BASES.iter().map(|base| format!("{} has 3.{}", base.from, base.minor)).collect();
+            format!("write the file again for a Python of these bases: {}", known.join(", "))
         }
     }
 }
 
-/// What to write for an image with the Python of a release.
-pub(super) fn choose(release: &Release) -> String {
-    format!("write `debian = \"{}\"` in `[base]`: it has Python 3.{}", release.suite, release.minor)
+/// What to write for an image with the Python of a base.
+pub(super) fn choose(base: &Base) -> String {
+    let key = match base.from {
+        From::Debian(_) => "debian",
+        From::Oci(_) => "oci",
+    };
+    format!("write `{key} = \"{}\"` in `[base]`: it has Python 3.{}", base.from, base.minor)
+}
+
+impl fmt::Display for From {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Debian(suite) => f.write_str(suite),
+            Self::Oci(name) => f.write_str(name),
+        }
+    }
 }
 
 impl NeededPython {

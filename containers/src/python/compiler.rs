@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 
-use super::install::installed_path;
+use super::scheme::Scheme;
 use super::unpack::SITE;
 use crate::elf::closure;
 use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
@@ -50,10 +50,10 @@ impl Unit {
     ///
     /// # Errors
     /// Those of [`Listing::what`].
-    pub(crate) fn of_wheel(package: &Package, files: &Listing, minor: u32) -> Result<Self> {
+    pub(crate) fn of_wheel(package: &Package, files: &Listing, scheme: &Scheme) -> Result<Self> {
         Self::of(package, files, |path| {
             let inside = path.starts_with(SITE);
-            inside.then(|| installed_path(path, minor, &package.name))
+            inside.then(|| scheme.installed_path(path, &package.name))
         })
     }
 
@@ -104,8 +104,8 @@ impl Unit {
 pub(crate) struct Compiler<'a> {
     /// The image's base, with its Python.
     pub(crate) tree: &'a Rootfs,
-    pub(crate) minor: u32,
-    /// SHA-256 of the package with the interpreter.
+    pub(crate) scheme: &'a Scheme,
+    /// SHA-256 of the package, or of the image's manifest, with the interpreter.
     pub(crate) interpreter: Sha256,
     pub(crate) store: &'a Store,
     pub(crate) limits: &'a Limits,
@@ -123,21 +123,23 @@ impl Compiler<'_> {
     pub(crate) fn compile(&self, unit: &Unit) -> Result<Listing> {
         let parts = [
             SCRIPT.to_owned(),
-            self.minor.to_string(),
+            self.scheme.minor.to_string(),
+            self.scheme.program.clone(),
+            self.scheme.site.clone(),
             self.interpreter.to_string(),
             unit.key.to_string(),
         ];
         let key = format!("pyc-{}", Sha256::of(parts.join("\n").as_bytes()));
         self.store.listing(&key, |filling| {
             filling.name_archive(&unit.name);
-            let python = Python::new(self.tree, self.minor, self.temp, &unit.name)?;
+            let python = Python::new(self.tree, self.scheme, self.temp, &unit.name)?;
             let mut running = python.start(&unit.sources)?;
             for (_, inside) in &unit.sources {
                 if self.cancel.load(Ordering::Relaxed) {
                     return Err(Error::Cancelled);
                 }
                 let Some(bytes) = running.next()? else { continue };
-                let path = RootPath::new(&compiled(inside, self.minor))?;
+                let path = RootPath::new(&compiled(inside, self.scheme.minor))?;
                 let mut bytes = bytes;
                 filling.add_file(&path, 0o644, &mut bytes, self.limits)?;
                 if bytes.limit() > 0 {
@@ -168,12 +170,14 @@ struct Python<'a> {
 }
 
 impl<'a> Python<'a> {
-    fn new(tree: &Rootfs, minor: u32, temp: &Path, name: &'a str) -> Result<Self> {
+    fn new(tree: &Rootfs, scheme: &Scheme, temp: &Path, name: &'a str) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("python-").tempdir_in(temp);
         let python = Self { dir: dir.map_err(Error::io("create", temp))?, name };
-        let program = RootPath::new(&format!("usr/bin/python3.{minor}"))?;
-        let Some((program, _)) = tree.follow(&program) else {
-            return Err(python.wrong(format!("{program} is not in the image")));
+        let named = RootPath::inside(&scheme.program).unwrap_or(RootPath::ROOT);
+        let beside = named.parent().map(|bin| bin.join(&format!("python3.{}", scheme.minor)));
+        let mut programs = beside.into_iter().chain([named]);
+        let Some((program, _)) = programs.find_map(|path| tree.follow(&path)) else {
+            return Err(python.wrong(format!("{} is not in the image", scheme.program)));
         };
         let found = closure(tree, std::slice::from_ref(&program), &[], &|_| false)?;
         let interpreter = found.loaded.get(&program).and_then(|facts| facts.interpreter.as_deref());
@@ -189,19 +193,22 @@ impl<'a> Python<'a> {
                 python.put(tree, path, &format!("lib/{}", name.replace('/', "_")))?;
             }
         }
-        let library = format!("usr/lib/python3.{minor}/");
+        let library = RootPath::new(&scheme.library)?;
+        let library = tree.follow(&library).map_or(library, |(path, _)| path);
+        let from = format!("{}/", library.as_str());
+        let to = format!("usr/lib/python3.{}", scheme.minor);
         for (path, node) in tree.iter() {
-            let Some(rest) = path.as_str().strip_prefix(&library) else { continue };
+            let Some(rest) = path.as_str().strip_prefix(&from) else { continue };
             let is_needed = match rest.split_once('/') {
                 Some((folder, _)) => folder == NEEDED,
                 None => true,
             };
             if is_needed && rest.ends_with(".py") && matches!(node.what, What::File(_)) {
-                python.put(tree, path, path.as_str())?;
+                python.put(tree, path, &format!("{to}/{rest}"))?;
             }
         }
         // Without this folder, Python says that it misses its libraries.
-        python.folder(&format!("{library}lib-dynload"))?;
+        python.folder(&format!("{to}/lib-dynload"))?;
         Ok(python)
     }
 

@@ -278,6 +278,7 @@ pub fn count_named(bytes: &[u8], path: &str) -> Result<usize> {
         minor: 11,
         arch: crate::sif::Arch::Amd64,
         glibc: (2, 36),
+        installed: BTreeMap::new(),
     };
     match input.read(Selection { extras: &[], groups: &[] }, &interpreter)? {
         Read::Pins(pins) => Ok(pins.pinned.len()),

@@ -7,12 +7,14 @@ use crate::store::{Entry, Listing, MemberKind};
 use crate::wheel::normal;
 use crate::{Error, Package, Result, Sha256};
 
-use super::unpack::{DATA, HEADERS, SCRIPTS, SHEBANG, SITE};
+use super::base_python::Present;
+use super::scheme::Scheme;
+use super::unpack::{SCRIPTS, SHEBANG, SITE};
 
-/// The prefix of packages that an administrator of a Debian installs; Debian's own are in `/usr`.
-const PREFIX: &str = "usr/local";
 /// Says who installed a package (PEP 376): pip leaves what is not its own.
 const INSTALLER: &str = "gular\n";
+/// Longest script whose first line is changed.
+const MAX_SCRIPT: u64 = 16 << 20;
 /// Longest `RECORD` and `entry_points.txt` read; torch 2.11 has 1.3 MB.
 const MAX_TEXT: u64 = 64 << 20;
 
@@ -20,27 +22,20 @@ const MAX_TEXT: u64 = 64 << 20;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Python<'a> {
-    /// The Python's minor number: 11 for 3.11.
-    pub minor: u32,
+    /// The image's Python, and where it looks for packages.
+    pub scheme: Scheme,
     /// Wheels, and their files as [`unpack_whole`](super::unpack_whole) sorts them.
     pub wheels: Vec<(&'a Package, Listing)>,
     /// Byte code by its path in the image.
     pub byte_code: Vec<Listing>,
+    /// Packages of the base in other versions, which the wheels replace.
+    pub(crate) replaced: Vec<Present>,
 }
 
 impl<'a> Python<'a> {
-    pub(crate) fn new(minor: u32, wheels: Vec<(&'a Package, Listing)>) -> Self {
-        Self { minor, wheels, byte_code: Vec::new() }
+    pub(crate) fn new(scheme: Scheme, wheels: Vec<(&'a Package, Listing)>) -> Self {
+        Self { scheme, wheels, byte_code: Vec::new(), replaced: Vec::new() }
     }
-
-    /// The folder of Python packages in the image.
-    pub(crate) fn site(&self) -> String {
-        site(self.minor)
-    }
-}
-
-fn site(minor: u32) -> String {
-    format!("{PREFIX}/lib/python3.{minor}/dist-packages")
 }
 
 /// Whether wheels are installed in folders of this name, in our images or others.
@@ -55,20 +50,6 @@ pub(crate) fn site_of(path: &RootPath) -> Option<&str> {
     let ends = text.match_indices('/').map(|(at, _)| at);
     let mut folders = ends.filter_map(|end| text.get(..end));
     folders.find(|folder| is_site(folder.rsplit('/').next().unwrap_or(folder)))
-}
-
-/// The path that a wheel's file has in an image.
-pub(crate) fn installed_path(entry: &str, minor: u32, wheel: &str) -> String {
-    let of = |folder: &str| entry.strip_prefix(folder);
-    if let Some(rest) = of(SCRIPTS) {
-        format!("{PREFIX}/bin/{rest}")
-    } else if let Some(rest) = of(HEADERS) {
-        format!("{PREFIX}/include/python3.{minor}/{wheel}/{rest}")
-    } else if let Some(rest) = of(DATA) {
-        format!("{PREFIX}/{rest}")
-    } else {
-        format!("{}/{}", site(minor), of(SITE).unwrap_or(entry))
-    }
 }
 
 /// The layer of a wheel's files: what is large and seldom changes is apart.
@@ -89,6 +70,9 @@ fn layer_of(wheel: &str) -> Layer {
 /// # Errors
 /// [`Error::Archive`] for a wheel whose metadata are wrong; those of [`Rootfs::add`].
 pub(crate) fn install(tree: &mut Rootfs, python: &Python<'_>) -> Result<()> {
+    for present in &python.replaced {
+        present.remove(tree)?;
+    }
     for (package, files) in &python.wheels {
         wheel(tree, python, package, files)?;
     }
@@ -103,32 +87,55 @@ pub(crate) fn install(tree: &mut Rootfs, python: &Python<'_>) -> Result<()> {
             tree.add(layer, &path, entry.mode, files.what(entry)?)?;
         }
     }
-    let python = RootPath::new(&format!("{PREFIX}/bin/python"))?;
-    if tree.get(&python).is_none() {
-        tree.add(Layer::Python, &python, 0o777, What::Symlink("/usr/bin/python3".to_owned()))?;
+    // Debian's Python is only called `python3`.
+    let Scheme { prefix, program, .. } = &python.scheme;
+    let beside = RootPath::inside(program).and_then(|path| path.parent());
+    let is_there = |dir: &RootPath| tree.get(&dir.join("python")).is_some();
+    let bin = RootPath::new(&format!("{prefix}/bin"))?;
+    if !is_there(&bin) && !beside.is_some_and(|dir| is_there(&dir)) {
+        let what = What::Symlink(program.clone());
+        tree.add(Layer::Python, &bin.join("python"), 0o777, what)?;
     }
     Ok(())
 }
 
 fn wheel(tree: &mut Rootfs, python: &Python<'_>, package: &Package, files: &Listing) -> Result<()> {
-    let layer = layer_of(&package.name);
+    let (layer, scheme) = (layer_of(&package.name), &python.scheme);
     let said = DistInfo::of(package, files)?;
     for entry in &files.entries {
         if said.record == entry.path || !matches!(entry.kind, MemberKind::File(..)) {
             continue;
         }
-        let path = RootPath::new(&installed_path(&entry.path, python.minor, &package.name))?;
-        tree.add(layer, &path, entry.mode, files.what(entry)?)?;
+        let path = RootPath::new(&scheme.installed_path(&entry.path, &package.name))?;
+        let what = files.what(entry)?;
+        match begun_by(scheme, &entry.path, &what)? {
+            Some(text) => tree.add_text(layer, &path, entry.mode, &text)?,
+            None => tree.add(layer, &path, entry.mode, what)?,
+        }
     }
-    let scripts = said.scripts(files)?;
+    let scripts = said.scripts(files, scheme)?;
     for (name, text) in &scripts {
-        let path = RootPath::new(&format!("{PREFIX}/bin/{name}"))?;
+        let path = RootPath::new(&format!("{}/bin/{name}", scheme.prefix))?;
         tree.add_text(layer, &path, 0o755, text)?;
     }
-    let at = |name: &str| RootPath::new(&format!("{}/{}/{name}", python.site(), said.folder));
+    let at = |name: &str| RootPath::new(&format!("{}/{}/{name}", scheme.site, said.folder));
     tree.add_text(layer, &at("INSTALLER")?, 0o644, INSTALLER)?;
-    let record = said.record_text(python, package, files, &scripts)?;
+    let record = said.record_text(scheme, package, files, &scripts)?;
     tree.add_text(layer, &at("RECORD")?, 0o644, &record)
+}
+
+/// A script of a wheel with the first line that another Python than Debian's needs; it was
+/// unpacked with Debian's.
+fn begun_by(scheme: &Scheme, entry: &str, what: &What) -> Result<Option<String>> {
+    let first = scheme.first_line();
+    let What::File(source) = what else { return Ok(None) };
+    if first == SHEBANG || !entry.starts_with(SCRIPTS) {
+        return Ok(None);
+    }
+    let text = source.text(MAX_SCRIPT)?;
+    let rest = text.as_deref().and_then(|text| text.strip_prefix(SHEBANG));
+    let rest = rest.filter(|rest| rest.starts_with(['\n', '\r', ' ']));
+    Ok(rest.map(|rest| format!("{first}{rest}")))
 }
 
 /// A wheel's `.dist-info`.
@@ -166,7 +173,7 @@ impl<'a> DistInfo<'a> {
     }
 
     /// Programs that its `entry_points.txt` names, and their texts.
-    fn scripts(&self, files: &Listing) -> Result<Vec<(String, String)>> {
+    fn scripts(&self, files: &Listing, scheme: &Scheme) -> Result<Vec<(String, String)>> {
         let Some(text) = self.text(files, "entry_points.txt")? else { return Ok(Vec::new()) };
         let mut scripts = Vec::new();
         let mut wanted = false;
@@ -178,7 +185,8 @@ impl<'a> DistInfo<'a> {
                 && let Some((name, object)) = line.split_once('=')
             {
                 let name = name.trim();
-                let script = script(object).filter(|_| crate::package::is_file_name(name));
+                let script = script(object, &scheme.first_line())
+                    .filter(|_| crate::package::is_file_name(name));
                 let script = script.ok_or_else(|| Error::Archive {
                     path: self.shown.clone(),
                     reason: format!("its `entry_points.txt` has the line `{line}`, which does not describe a program"),
@@ -192,7 +200,7 @@ impl<'a> DistInfo<'a> {
     /// `RECORD` of what is in the image: the wheel's own lines, and what was added.
     fn record_text(
         &self,
-        python: &Python<'_>,
+        scheme: &Scheme,
         package: &Package,
         files: &Listing,
         scripts: &[(String, String)],
@@ -204,19 +212,19 @@ impl<'a> DistInfo<'a> {
             if self.record == entry.path {
                 continue;
             }
-            let path = installed_path(&entry.path, python.minor, &package.name);
+            let path = scheme.installed_path(&entry.path, &package.name);
             // A script's first line may have been changed.
             let known = entry.path.strip_prefix(SITE).and_then(|name| of_wheel.get(name));
-            lines.push(format!("{}{}", from_site(&path), known.unwrap_or(&",,")));
+            lines.push(format!("{}{}", scheme.from_site(&path), known.unwrap_or(&",,")));
         }
         let mut add = |path: &str, text: &str| {
             let (digest, bytes) = (base64(Sha256::of(text.as_bytes())), text.len());
-            lines.push(format!("{},sha256={digest},{bytes}", from_site(path)));
+            lines.push(format!("{},sha256={digest},{bytes}", scheme.from_site(path)));
         };
         for (name, text) in scripts {
-            add(&format!("{PREFIX}/bin/{name}"), text);
+            add(&format!("{}/bin/{name}", scheme.prefix), text);
         }
-        add(&format!("{}/{}/INSTALLER", python.site(), self.folder), INSTALLER);
+        add(&format!("{}/{}/INSTALLER", scheme.site, self.folder), INSTALLER);
         lines.push(format!("{}/RECORD,,", self.folder));
         lines.sort();
         Ok(lines.join("\n") + "\n")
@@ -229,26 +237,13 @@ fn parts(line: &str) -> Option<(&str, &str)> {
     Some(line.split_at(at))
 }
 
-/// A path as `RECORD` has it: from the folder of packages, or up from it.
-fn from_site(path: &str) -> String {
-    let text = match path.split_once("/dist-packages/") {
-        Some((_, inside)) => inside.to_owned(),
-        // `usr/local/lib/python3.11/dist-packages` is three folders below the prefix.
-        None => format!("../../../{}", path.trim_start_matches(PREFIX).trim_start_matches('/')),
-    };
-    match text.contains([',', '"']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
-}
-
 fn base64(digest: Sha256) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest.bytes())
 }
 
 /// Returns a program that starts `module:object`.
-fn script(object: &str) -> Option<String> {
+fn script(object: &str, first_line: &str) -> Option<String> {
     // Extras behind it, `[x]`, count for nothing any more.
     let object = object.split('[').next().unwrap_or_default().trim();
     let (module, object) = object.split_once(':')?;
@@ -259,7 +254,7 @@ fn script(object: &str) -> Option<String> {
     };
     let first = object.split('.').next().unwrap_or_default();
     (is_name(module) && is_name(object)).then(|| {
-        format!("{SHEBANG}\nimport sys\nfrom {module} import {first}\nif __name__ == \"__main__\":\n    sys.exit({object}())\n")
+        format!("{first_line}\nimport sys\nfrom {module} import {first}\nif __name__ == \"__main__\":\n    sys.exit({object}())\n")
     })
 }
 
@@ -279,26 +274,19 @@ mod tests {
 
     #[test]
     fn a_program_is_made_of_its_entry_point() {
-        let text = script(" torch.distributed.run:main [extra]").unwrap();
+        let text = script(" torch.distributed.run:main [extra]", SHEBANG).unwrap();
         assert_eq!(
             text,
             "#!/usr/bin/python3\nimport sys\nfrom torch.distributed.run import main\nif __name__ == \"__main__\":\n    sys.exit(main())\n"
         );
-        assert!(script("a:B.c").unwrap().contains("from a import B\n"));
+        assert!(script("a:B.c", SHEBANG).unwrap().contains("from a import B\n"));
         for bad in ["a", "a:", ":b", "a:b;import os", "a b:c", "a:b()\nx", "a..b:c"] {
-            assert_eq!(script(bad), None, "{bad}");
+            assert_eq!(script(bad, SHEBANG), None, "{bad}");
         }
     }
 
     #[test]
-    fn record_names_files_from_the_folder_of_packages() {
-        for (path, expected) in [
-            ("usr/local/lib/python3.11/dist-packages/a/b.py", "a/b.py"),
-            ("usr/local/bin/run", "../../../bin/run"),
-            ("usr/local/share/a,b", "\"../../../share/a,b\""),
-        ] {
-            assert_eq!(from_site(path), expected);
-        }
+    fn lines_of_record_are_split_at_the_digest() {
         assert_eq!(parts("a/b.py,sha256=x,7"), Some(("a/b.py", ",sha256=x,7")));
         assert_eq!(parts("a/b.py,7"), None);
     }

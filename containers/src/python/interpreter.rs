@@ -1,5 +1,9 @@
 //! The Python of an image: Debian's, in the version that the lock names.
 
+use std::collections::BTreeMap;
+
+use pep440_rs::Version;
+
 use crate::sif::Arch;
 use crate::{Error, Package, Result};
 
@@ -16,6 +20,8 @@ pub(crate) struct Interpreter {
     pub(crate) arch: Arch,
     /// Major and minor number of the C library.
     pub(crate) glibc: (u32, u32),
+    /// Packages that a base image has for it, by name.
+    pub(crate) installed: BTreeMap<String, Version>,
 }
 
 impl Interpreter {
@@ -46,7 +52,15 @@ impl Interpreter {
         });
         let glibc =
             libc.ok_or_else(|| missing("libc6", "the base has no known version of glibc"))?;
-        Ok(Self { version: version.to_owned(), minor, arch, glibc })
+        Ok(Self { version: version.to_owned(), minor, arch, glibc, installed: BTreeMap::new() })
+    }
+
+    /// Whether the base has this version of a package: the same number, and the same build of it
+    /// where one is asked for (`2.1.0` is there in `2.1.0+cu121`).
+    pub(crate) fn has(&self, name: &str, version: &Version) -> bool {
+        let Some(there) = self.installed.get(name) else { return false };
+        let is_any_build = version.local().is_empty();
+        there == version || (is_any_build && there.clone().without_local() == *version)
     }
 
     /// Major and minor number: `3.11`.

@@ -13,6 +13,7 @@
 //! Nothing of a wheel is run: it is unpacked, and its sources are compiled. Sources are built into
 //! wheels only if the recipe says so.
 
+mod base_python;
 mod bases;
 mod compiler;
 mod conda_environment;
@@ -34,6 +35,7 @@ mod pylock;
 mod pyproject;
 mod requirements;
 mod resolve;
+mod scheme;
 mod selection;
 mod tags;
 mod unpack;
@@ -41,16 +43,18 @@ mod uv;
 mod uv_lock;
 mod wanted;
 
+pub(crate) use self::base_python::BasePython;
 pub(crate) use self::compiler::{Compiler, Unit};
 pub(crate) use self::from_source::BUILT;
 pub(crate) use self::imports::{Import, When, imports};
 pub use self::input::count_named;
 pub(crate) use self::input::{check_input, digest};
 pub use self::install::Python;
-pub(crate) use self::install::{install, installed_path, is_site, metadata, site_of};
+pub(crate) use self::install::{install, is_site, metadata, site_of};
 pub(crate) use self::interpreter::{DEBIAN_PACKAGE, Interpreter};
 pub(crate) use self::local::local_path;
 pub use self::locked::LockedPython;
 pub use self::modules::PythonModules;
 pub(crate) use self::resolve::resolve;
+pub use self::scheme::Scheme;
 pub use self::unpack::unpack_whole;

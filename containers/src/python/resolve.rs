@@ -26,7 +26,7 @@ const MAX_PAGE: u64 = 64 << 20;
 const MAX_WHEELS: usize = 5000;
 
 /// Finds the wheels of a recipe, each for the image's Python. `dir` is the recipe's
-/// folder; `progress` hears what is looked up.
+/// folder; `progress` hears what is looked up, and `kept` gets the packages that the base has.
 ///
 /// # Errors
 /// [`Error::Requirements`] for a file that cannot be used, [`Error::Recipe`] with file and line
@@ -39,6 +39,7 @@ pub(crate) fn resolve(
     sources: &Sources,
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
+    kept: &mut Vec<String>,
 ) -> Result<LockedPython> {
     let input = Input::open(python, dir)?;
     let named = input.iter().flat_map(Input::wheels);
@@ -75,6 +76,10 @@ pub(crate) fn resolve(
             same_version(pin, own)?;
             continue;
         }
+        if is_in_base(pin, interpreter) {
+            kept.push(pin.name.clone());
+            continue;
+        }
         progress(&pin.shown());
         let package = finder.package(pin)?;
         match found.get(&package.name) {
@@ -93,7 +98,14 @@ pub(crate) fn resolve(
     wheels.extend(own);
     wheels.sort_by(|a, b| a.name.cmp(&b.name));
     let (version, inputs) = (interpreter.version.clone(), digest(python, dir)?);
-    Ok(LockedPython { version, inputs, wheels })
+    Ok(LockedPython { version, interpreter: None, inputs, wheels })
+}
+
+/// Whether the base has this version of a package. What a repository or a folder has may differ
+/// from what the base has of the same version.
+fn is_in_base(pin: &Pinned, interpreter: &Interpreter) -> bool {
+    let of_index = !matches!(pin.source, Some(Source::Git { .. } | Source::Folder(_)));
+    of_index && pin.version.as_ref().is_some_and(|version| interpreter.has(&pin.name, version))
 }
 
 /// Refuses a wheel of this machine that has another version than a file asks for.
@@ -390,8 +402,8 @@ impl Finder<'_> {
         let mut others =
             others.iter().filter(|(_, other)| names.iter().any(|name| name.rank(other).is_some()));
         let hint = match (others.next(), has_source, wheels.is_empty()) {
-            (Some((release, _)), ..) => {
-                format!("{}; or use a version that has a suitable wheel", bases::choose(release))
+            (Some((base, _)), ..) => {
+                format!("{}; or use a version that has a suitable wheel", bases::choose(base))
             }
             (None, true, true) => BUILD.to_owned(),
             (None, true, false) => {
@@ -482,6 +494,7 @@ mod tests {
         pages: Pages,
         sources: Sources,
         python: PythonSection,
+        installed: BTreeMap<String, pep440_rs::Version>,
     }
 
     impl Case {
@@ -513,6 +526,7 @@ mod tests {
             let mut sources = Sources::new(crate::UnixTime::default());
             sources.index = "https://base.example".to_owned();
             let python = PythonSection {
+                interpreter: None,
                 lock: None,
                 requirements: Some("requirements.txt".into()),
                 extras: Vec::new(),
@@ -521,15 +535,21 @@ mod tests {
                 build: false,
                 bytecode: false,
             };
-            Self { dir, pages, sources, python }
+            let installed = BTreeMap::new();
+            Self { dir, pages, sources, python, installed }
         }
 
         fn resolve(&self) -> Result<LockedPython> {
+            self.resolve_keeping(&mut Vec::new())
+        }
+
+        fn resolve_keeping(&self, kept: &mut Vec<String>) -> Result<LockedPython> {
             let interpreter = Interpreter {
                 version: "3.11.2".to_owned(),
                 minor: 11,
                 arch: Arch::Amd64,
                 glibc: (2, 36),
+                installed: self.installed.clone(),
             };
             resolve(
                 &self.python,
@@ -538,6 +558,7 @@ mod tests {
                 &self.sources,
                 &self.pages,
                 &|_| {},
+                kept,
             )
         }
 
@@ -802,7 +823,12 @@ mod tests {
         check(
             "[project]\nname = \"a\"\nrequires-python = \"<3.9\"\n",
             "line 3: it is for Python <3.9",
-            "trixie has 3.13, bookworm has 3.11, bullseye has 3.9",
+            "write `oci = \"docker://python:3.8-slim-bookworm\"` in `[base]`: it has Python 3.8",
+        );
+        check(
+            "[project]\nname = \"a\"\nrequires-python = \"<3.8\"\n",
+            "line 3: it is for Python <3.8",
+            "trixie has 3.13, bookworm has 3.11, bullseye has 3.9, docker://python:3.14-slim",
         );
         let old = sha("old-1-cp39-cp39-manylinux_2_17_x86_64.whl");
         let mut case = Case::new(&format!("old==1 --hash=sha256:{old}"));
@@ -810,6 +836,26 @@ mod tests {
             format!("<a href=\"{FILES}/old-1-cp39-cp39-manylinux_2_17_x86_64.whl#sha256={old}\">");
         case.pages.0.insert("https://base.example/old/".to_owned(), page);
         assert!(case.refused().1.starts_with("write `debian = \"bullseye\"` in `[base]`"));
+    }
+
+    #[test]
+    fn uv_hears_of_what_the_base_has_and_that_is_kept() {
+        let mut case = Case::new("numpy>1\nother");
+        case.installed = [("numpy", "1.26.4+build"), ("other", "1.0")]
+            .map(|(name, version)| (name.to_owned(), version.parse().unwrap()))
+            .into();
+        let answer = "lock-version = \"1.0\"\n[[packages]]\nname = \"numpy\"\nversion = \"1.26.4\"\n[[packages]]\nname = \"other\"\nversion = \"2.0\"\n";
+        let to_file = format!(
+            "END\nwhile [ \"$1\" != --output-file ]; do shift; done\ncp \"$2\" there\ncat > \"$2\" <<'END'\n{answer}"
+        );
+        case.uv(&to_file);
+        let mut kept = Vec::new();
+        // The answer names no wheel of the other one.
+        let error = case.resolve_keeping(&mut kept).unwrap_err().to_string();
+        assert!(error.contains("other==2.0"), "{error}");
+        assert_eq!(kept, ["numpy"]);
+        let there = fs::read_to_string(case.dir.path().join("there")).unwrap();
+        assert!(there.contains("name = \"numpy\"\nversion = \"1.26.4\"\n"), "{there}");
     }
 
     #[test]

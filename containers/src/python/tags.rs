@@ -103,11 +103,19 @@ fn platform_rank(tag: &str, of: &Interpreter) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::sif::Arch;
 
     fn here() -> Interpreter {
-        Interpreter { version: "3.11.2".to_owned(), minor: 11, arch: Arch::Amd64, glibc: (2, 36) }
+        Interpreter {
+            version: "3.11.2".to_owned(),
+            minor: 11,
+            arch: Arch::Amd64,
+            glibc: (2, 36),
+            installed: BTreeMap::new(),
+        }
     }
 
     fn rank(tags: &str) -> Option<Rank> {

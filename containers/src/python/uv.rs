@@ -4,6 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tempfile::NamedTempFile;
+
 use super::wanted::{Ask, Indexes, Wanted, file_url};
 use super::{Interpreter, bases};
 use crate::package_sources::Sources;
@@ -141,9 +143,9 @@ fn hint(
     let saying = SAYINGS.iter().find(|saying| said.contains(saying.text));
     // Another Python may have wheels of these versions.
     if saying.is_none_or(|saying| saying.of_python) {
-        for (release, other) in bases::others(interpreter) {
+        for (base, other) in bases::others(interpreter) {
             if run(uv, question, index, &other, false)?.is_ok() {
-                return Ok(Some(bases::choose(release)));
+                return Ok(Some(bases::choose(base)));
             }
         }
     }
@@ -172,11 +174,16 @@ fn run(
     let base = base.display().to_string();
     let constraints: String =
         wanted.constraints.iter().map(|ask| format!("{}\n", ask.text(&base))).collect();
-    let mut file = tempfile::NamedTempFile::new()
-        .map_err(Error::io("create", Path::new("a temporary file")))?;
+    let mut file =
+        NamedTempFile::new().map_err(Error::io("create", Path::new("a temporary file")))?;
     file.write_all(constraints.as_bytes()).map_err(Error::io("write", file.path()))?;
     let mut command = Command::new(uv);
     command.args(words(interpreter, sources)).arg("--constraints").arg(file.path());
+    let there = versions_there(interpreter, dir)?;
+    if let Some(there) = &there {
+        let path = std::path::absolute(there.path()).map_err(Error::io("find", there.path()))?;
+        command.arg("--output-file").arg(path);
+    }
     if wanted.indexes.index.is_none() && !wanted.indexes.none {
         command.args(["--default-index", index]);
     }
@@ -212,10 +219,32 @@ fn run(
     if !answer.status.success() {
         return Ok(Err(String::from_utf8_lossy(&answer.stderr).trim().to_owned()));
     }
+    if let Some(there) = there {
+        let text = std::fs::read_to_string(&there).map_err(Error::io("read", there.path()));
+        return text.map(Ok);
+    }
     match String::from_utf8(answer.stdout) {
         Ok(text) => Ok(Ok(text)),
         Err(_) => Err(failed("uv's answer is not UTF-8".to_owned())),
     }
+}
+
+/// A `pylock.toml` with the versions that a base image has, as uv's output: it keeps what is in its
+/// output file where that fits. Paths in uv's answer are relative to this file.
+fn versions_there(interpreter: &Interpreter, dir: &Path) -> Result<Option<NamedTempFile>> {
+    if interpreter.installed.is_empty() {
+        return Ok(None);
+    }
+    let file = tempfile::Builder::new().prefix("pylock.gular-").suffix(".toml").tempfile_in(dir);
+    let file = file.map_err(Error::io("create", dir))?;
+    let mut text = "lock-version = \"1.0\"\ncreated-by = \"gular\"\n".to_owned();
+    for (name, version) in &interpreter.installed {
+        // Builds such as `+cu121` may be in no index.
+        let version = version.clone().without_local();
+        text.push_str(&format!("\n[[packages]]\nname = \"{name}\"\nversion = \"{version}\"\n"));
+    }
+    std::fs::write(file.path(), text).map_err(Error::io("write", file.path()))?;
+    Ok(Some(file))
 }
 
 /// The requirements as uv reads them: own wheels by their files, so that what they need is found

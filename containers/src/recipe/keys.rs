@@ -8,7 +8,10 @@ const KNOWN: [(&str, &[&str]); 9] = [
     ("base", &["scratch", "debian", "oci", "packages"]),
     ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
     ("cuda", &["torch", "libtorch"]),
-    ("python", &["lock", "requirements", "extras", "groups", "wheels", "build", "bytecode"]),
+    (
+        "python",
+        &["lock", "requirements", "extras", "groups", "wheels", "interpreter", "build", "bytecode"],
+    ),
     ("conda", &["archive"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),

@@ -31,6 +31,9 @@ pub use self::sections::{
 };
 use crate::{Error, Result};
 
+/// Stands in `packages` for those of a base that names none.
+pub(crate) const DEFAULT: &str = "default";
+
 /// Largest recipe read.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -110,9 +113,12 @@ impl Recipe {
 
     /// Returns whether locking this recipe needs a network.
     pub fn needs_network(&self) -> bool {
-        let BaseSection { scratch, oci, .. } = &self.base;
+        let BaseSection { scratch, oci, packages, .. } = &self.base;
         let torch = self.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
-        torch || !(*scratch || matches!(oci, Some(OciBase::Path(_))))
+        let python = self.python.as_ref();
+        let wheels = python.is_some_and(|p| p.lock.is_some() || p.requirements.is_some());
+        let is_here = *scratch || matches!(oci, Some(OciBase::Path(_)));
+        torch || wheels || packages.is_some() || !is_here
     }
 
     /// Returns whether the recipe asks only for the CPU part of libtorch.
@@ -130,8 +136,13 @@ impl Recipe {
             let reason = "`scratch`, `debian` and `oci` exclude each other";
             return Err(("base", reason.to_owned()));
         }
-        if packages.is_some() && (*scratch || oci.is_some()) {
-            return Err(("base", "`packages` needs the key `debian`".to_owned()));
+        if packages.is_some() && *scratch {
+            return Err(("base", "`packages` needs the key `debian` or `oci`".to_owned()));
+        }
+        let is_default = |name: &String| name == DEFAULT;
+        if oci.is_some() && packages.iter().flatten().any(is_default) {
+            let reason = "the image in `oci` is its own default: leave out `default`";
+            return Err(("base", reason.to_owned()));
         }
         if *scratch && self.app.is_none() {
             return Err((
@@ -140,8 +151,12 @@ impl Recipe {
             ));
         }
         if let Some(python) = &self.python {
-            if *scratch || oci.is_some() {
-                let reason = "`[python]` needs a Debian base, whose Python it uses";
+            if *scratch {
+                let reason = "`[python]` needs a base, whose Python it uses";
+                return Err(("python", reason.to_owned()));
+            }
+            if python.interpreter.is_some() && oci.is_none() {
+                let reason = "`interpreter` needs the key `oci`: Debian's packages have one Python";
                 return Err(("python", reason.to_owned()));
             }
             if python.lock.is_some() && python.requirements.is_some() {

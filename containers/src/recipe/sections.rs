@@ -74,7 +74,7 @@ pub struct BaseSection {
     #[serde(default)]
     pub oci: Option<OciBase>,
     /// Debian packages; what they depend on comes along. `default` stands for those
-    /// that a base has without this key.
+    /// that a base of Debian's packages has without this key.
     #[serde(default)]
     pub packages: Option<Vec<String>>,
 }
@@ -163,7 +163,7 @@ pub struct Cuda {
     pub libtorch: Option<PathBuf>,
 }
 
-/// `[python]`: packages for Debian's Python, of a lock file or requirements.
+/// `[python]`: packages for the Python of the base, of a lock file or requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonSection {
@@ -186,6 +186,9 @@ pub struct PythonSection {
     /// Whether packages without a wheel are built from their sources, on this machine.
     #[serde(default)]
     pub build: bool,
+    /// The path of a base image's Python, where the first one on its search path is not meant.
+    #[serde(default)]
+    pub interpreter: Option<PathBuf>,
     /// Whether byte code is made for all sources.
     #[serde(default = "yes")]
     pub bytecode: bool,

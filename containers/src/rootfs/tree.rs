@@ -16,6 +16,8 @@ const MAX_LINKS: usize = 40;
 pub enum Layer {
     /// The distribution.
     Base,
+    /// Debian packages that are added to another image.
+    Packages,
     /// NVIDIA's libraries.
     Cuda,
     /// libtorch.
@@ -28,12 +30,14 @@ pub enum Layer {
 
 impl Layer {
     /// All layers, in the order of the image.
-    pub const ALL: [Self; 5] = [Self::Base, Self::Cuda, Self::Libtorch, Self::Python, Self::App];
+    pub const ALL: [Self; 6] =
+        [Self::Base, Self::Packages, Self::Cuda, Self::Libtorch, Self::Python, Self::App];
 
-    /// The layer's name in tables: `base`, `cuda`, `libtorch`, `python`, `app`.
+    /// The layer's name in tables: `base`, `packages`, `cuda`, `libtorch`, `python`, `app`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
+            Self::Packages => "packages",
             Self::Cuda => "cuda",
             Self::Libtorch => "libtorch",
             Self::Python => "python",

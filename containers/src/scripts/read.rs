@@ -85,7 +85,7 @@ struct Choice {
 /// Those of reading packages; [`Error::Path`](crate::Error::Path) for a link that leads outside.
 pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Reading> {
     let mut reading = Reading::default();
-    let mut choices: BTreeMap<String, Vec<Choice>> = BTreeMap::new();
+    let mut choices: BTreeMap<String, Vec<(Choice, &str)>> = BTreeMap::new();
     for (package, files) in packages {
         let installed = Installed::of(&package.name, files, true)?;
         if DONE.iter().any(|(name, _)| *name == package.name) || is_python(&package.name) {
@@ -100,7 +100,8 @@ pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Re
                 Some(found) => {
                     for choice in found {
                         let name = choice.links.first().map(|[_, name, _]| name.clone());
-                        choices.entry(name.unwrap_or_default()).or_default().push(choice);
+                        let of_one = choices.entry(name.unwrap_or_default()).or_default();
+                        of_one.push((choice, &package.name));
                     }
                 }
                 None => known = false,
@@ -110,15 +111,26 @@ pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Re
             reading.unknown.push(package.name.clone());
         }
     }
-    for of_one in choices.into_values() {
-        let is_there = |target: &str| {
-            RootPath::inside(target).is_some_and(|path| tree.follow(&path).is_some())
-        };
-        let there = of_one
-            .iter()
-            .filter(|choice| choice.links.first().is_some_and(|[_, _, target]| is_there(target)));
+    let is_there =
+        |target: &str| RootPath::inside(target).is_some_and(|path| tree.follow(&path).is_some());
+    for (name, of_one) in choices {
+        let there = of_one.iter().filter(|(choice, _)| {
+            choice.links.first().is_some_and(|[_, _, target]| is_there(target))
+        });
         // Of equal ones the first stays, as with update-alternatives(1).
-        let Some(best) = there.min_by_key(|choice| -choice.priority) else { continue };
+        let Some((best, package)) = there.min_by_key(|(choice, _)| -choice.priority) else {
+            continue;
+        };
+        match of_image(&name, tree)? {
+            Standing::Free => {}
+            Standing::Priority(there) if there < best.priority => {}
+            Standing::Priority(_) => continue,
+            Standing::Unknown => {
+                let known = reading.unknown.iter().any(|unknown| unknown == package);
+                reading.unknown.extend((!known).then(|| (*package).to_owned()));
+                continue;
+            }
+        }
         for [link, name, target] in best.links.iter().filter(|[_, _, target]| is_there(target)) {
             let middle = format!("/etc/alternatives/{name}");
             reading.links.push(Link { path: RootPath::new(&middle)?, target: target.clone() });
@@ -126,6 +138,50 @@ pub(crate) fn read(packages: &[(&Package, Listing)], tree: &Rootfs) -> Result<Re
         }
     }
     Ok(reading)
+}
+
+/// What an image that packages are added to has for an alternative.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    Free,
+    /// The highest priority of what is there; the highest of all if a person chose.
+    Priority(i64),
+    /// A link whose priority is not told.
+    Unknown,
+}
+
+/// Reads dpkg's file of an alternative (update-alternatives(1), "/var/lib/dpkg/alternatives"): mode,
+/// link, name and link of each that follows, an empty line; then path, priority and paths of those
+/// that follow, for each choice.
+fn of_image(name: &str, tree: &Rootfs) -> Result<Standing> {
+    let path = RootPath::new(&format!("{}/alternatives/{name}", super::database::DIR))?;
+    let text = match tree.follow(&path).map(|(_, node)| &node.what) {
+        Some(What::File(source)) => source.text(MAX_TEXT)?.unwrap_or_default(),
+        _ => {
+            let link = RootPath::new(&format!("etc/alternatives/{name}"))?;
+            return Ok(if tree.get(&link).is_some() { Standing::Unknown } else { Standing::Free });
+        }
+    };
+    let mut lines = text.lines();
+    if lines.next() == Some("manual") {
+        return Ok(Standing::Priority(i64::MAX));
+    }
+    let n_followers = lines.by_ref().skip(1).take_while(|line| !line.is_empty()).count() / 2;
+    let mut highest = Standing::Free;
+    while let Some(path) = lines.next().filter(|path| !path.is_empty()) {
+        let Some(Ok(priority)) = lines.next().map(str::parse::<i64>) else {
+            return Ok(Standing::Unknown);
+        };
+        let is_there = RootPath::inside(path).is_some_and(|path| tree.follow(&path).is_some());
+        if is_there {
+            highest = match highest {
+                Standing::Priority(other) => Standing::Priority(other.max(priority)),
+                _ => Standing::Priority(priority),
+            };
+        }
+        lines.by_ref().take(n_followers).for_each(drop);
+    }
+    Ok(highest)
 }
 
 /// Whether a package is an interpreter such as `python3.11`, or a part of it: their scripts make
@@ -229,6 +285,28 @@ mod tests {
         ] {
             assert_eq!(is_python(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn an_alternative_of_the_image_counts_by_its_priority() {
+        let path = |text: &str| RootPath::new(text).unwrap();
+        let awk = "/usr/bin/awk\nnawk\n/usr/bin/nawk\n\n/usr/bin/gawk\n10\n/usr/bin/gawk\n/usr/bin/mawk\n5\n/usr/bin/mawk\n\n";
+        let check = |files: &[(&str, &str)], expected: Standing| {
+            let mut tree = Rootfs::default();
+            for (file, text) in files {
+                tree.add_text(Layer::Base, &path(file), 0o644, text).unwrap();
+            }
+            assert_eq!(of_image("awk", &tree).unwrap(), expected, "{files:?}");
+        };
+        let (file, auto) = ("var/lib/dpkg/alternatives/awk", format!("auto\n{awk}"));
+        check(&[], Standing::Free);
+        check(&[(file, &auto)], Standing::Free);
+        check(&[(file, &auto), ("usr/bin/mawk", "")], Standing::Priority(5));
+        let both = [(file, &*auto), ("usr/bin/mawk", ""), ("usr/bin/gawk", "")];
+        check(&both, Standing::Priority(10));
+        check(&[(file, &format!("manual\n{awk}"))], Standing::Priority(i64::MAX));
+        check(&[(file, "auto\n/usr/bin/awk\n\n/usr/bin/gawk\nx\n")], Standing::Unknown);
+        check(&[("etc/alternatives/awk", "")], Standing::Unknown);
     }
 
     #[test]
