@@ -428,7 +428,7 @@ impl Walk<'_> {
                     self.draft.other(line, text, reason);
                 }
                 "--no-deps" => {
-                    self.draft.other(line, text, "what the packages depend on is installed, too")
+                    self.draft.other(line, text, "what the packages depend on is installed, too");
                 }
                 "--pre" => requirements.push("--pre".to_owned()),
                 word if PIP_VALUES.contains(&word) => drop(value()),

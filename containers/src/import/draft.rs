@@ -9,7 +9,7 @@ use super::step::Fate;
 /// A line of the file that the recipe does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct LeftOut {
+pub struct LeftOutLine {
     /// The line, from 1.
     pub line: usize,
     /// The instruction or command, on one line.
@@ -54,7 +54,7 @@ pub(super) struct Draft {
     pub(super) files: BTreeMap<String, String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) labels: BTreeMap<String, String>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<LeftOutLine>,
 }
 
 /// Longest text of an instruction that is shown.
@@ -78,7 +78,7 @@ impl Draft {
 
     fn leave(&mut self, line: usize, text: &str, difference: Difference, reason: String) {
         let text = one_line(text);
-        self.left_out.push(LeftOut { line, text, difference, reason });
+        self.left_out.push(LeftOutLine { line, text, difference, reason });
     }
 }
 

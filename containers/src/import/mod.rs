@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use self::draft::{Difference, LeftOut};
+pub use self::draft::{Difference, LeftOutLine};
 pub use self::translate::translate;
 
 /// How a file is translated.
@@ -57,5 +57,5 @@ pub struct Imported {
     /// Files that the recipe names, by their paths from its folder: requirements, a script.
     pub files: BTreeMap<String, String>,
     /// What the recipe does not say, in the order of lines.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<LeftOutLine>,
 }

@@ -360,7 +360,7 @@ impl Work<'_> {
             self.draft.other(line, "apt-get install", reason);
         }
         let launch = self.launch();
-        let is_same = |a: &super::LeftOut, b: &super::LeftOut| {
+        let is_same = |a: &super::LeftOutLine, b: &super::LeftOutLine| {
             a.line == b.line && a.text == b.text && a.reason == b.reason
         };
         self.draft.left_out.sort_by_key(|left| left.line);

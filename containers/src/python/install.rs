@@ -215,11 +215,11 @@ impl<'a> DistInfo<'a> {
             let path = scheme.installed_path(&entry.path, &package.name);
             // A script's first line may have been changed.
             let known = entry.path.strip_prefix(SITE).and_then(|name| of_wheel.get(name));
-            lines.push(format!("{}{}", scheme.from_site(&path), known.unwrap_or(&",,")));
+            lines.push(format!("{}{}", scheme.recorded(&path), known.unwrap_or(&",,")));
         }
         let mut add = |path: &str, text: &str| {
             let (digest, bytes) = (base64(Sha256::of(text.as_bytes())), text.len());
-            lines.push(format!("{},sha256={digest},{bytes}", scheme.from_site(path)));
+            lines.push(format!("{},sha256={digest},{bytes}", scheme.recorded(path)));
         };
         for (name, text) in scripts {
             add(&format!("{}/bin/{name}", scheme.prefix), text);

@@ -58,7 +58,7 @@ impl Scheme {
     }
 
     /// A path as `RECORD` has it: from the folder of packages, or up from it.
-    pub(super) fn from_site(&self, path: &str) -> String {
+    pub(super) fn recorded(&self, path: &str) -> String {
         let inside = path.strip_prefix(&self.site).and_then(|rest| rest.strip_prefix('/'));
         let text = match inside {
             Some(inside) => inside.to_owned(),
@@ -86,7 +86,7 @@ mod tests {
             ("usr/local/bin/run", "../../../bin/run"),
             ("usr/local/share/a,b", "\"../../../share/a,b\""),
         ] {
-            assert_eq!(debian.from_site(path), expected);
+            assert_eq!(debian.recorded(path), expected);
         }
     }
 }
