@@ -32,11 +32,11 @@ const INSTALLED: &str = "install ok installed";
 pub(crate) struct Installed {
     /// The release's code name: `bookworm`.
     pub(crate) suite: String,
-    packages: BTreeMap<String, Present>,
+    packages: BTreeMap<String, PresentDeb>,
 }
 
 #[derive(Debug, Clone)]
-struct Present {
+struct PresentDeb {
     version: Version,
     needs: Vec<Vec<Relation>>,
     provides: Vec<Relation>,
@@ -166,7 +166,7 @@ impl Installed {
     }
 }
 
-fn present(paragraph: &Paragraph) -> Option<(String, Present)> {
+fn present(paragraph: &Paragraph) -> Option<(String, PresentDeb)> {
     let name = paragraph.get("Package")?.to_owned();
     // Lists without dpkg have no such field.
     if paragraph.get("Status").is_some_and(|status| status != INSTALLED) {
@@ -174,7 +174,7 @@ fn present(paragraph: &Paragraph) -> Option<(String, Present)> {
     }
     let version = Version::new(paragraph.get("Version")?);
     let needs = needs_of(paragraph).unwrap_or_default();
-    Some((name, Present { version, needs, provides: provides_of(paragraph) }))
+    Some((name, PresentDeb { version, needs, provides: provides_of(paragraph) }))
 }
 
 /// Adds packages to an image that has others, with what is known of their scripts.

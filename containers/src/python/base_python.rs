@@ -62,12 +62,12 @@ pub(crate) struct BasePython {
     /// Other Pythons on the search path.
     pub(crate) others: Vec<String>,
     /// Packages that are there, by name.
-    pub(crate) packages: BTreeMap<String, Present>,
+    pub(crate) packages: BTreeMap<String, BaseWheel>,
 }
 
 /// A package that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Present {
+pub(crate) struct BaseWheel {
     pub(crate) name: String,
     pub(crate) version: Version,
     /// Its `.dist-info`.
@@ -138,7 +138,7 @@ impl BasePython {
         let packages = packages(tree, &searched)?;
         let shown = |path: &RootPath| path.to_string();
         let others = programs.iter().filter(|other| **other != program).map(shown).collect();
-        let installed = packages.values().map(|p: &Present| (p.name.clone(), p.version.clone()));
+        let installed = packages.values().map(|p: &BaseWheel| (p.name.clone(), p.version.clone()));
         Ok(Self {
             interpreter: Interpreter {
                 version,
@@ -161,12 +161,12 @@ impl BasePython {
     }
 
     /// The packages that wheels of these names replace. Those in other folders stay, and are hidden.
-    pub(crate) fn replaced<'w>(&self, wheels: impl Iterator<Item = &'w str>) -> Vec<Present> {
+    pub(crate) fn replaced<'w>(&self, wheels: impl Iterator<Item = &'w str>) -> Vec<BaseWheel> {
         wheels.filter_map(|name| self.packages.get(name)).cloned().collect()
     }
 }
 
-impl Present {
+impl BaseWheel {
     /// Removes the package's files, as its `RECORD` lists them, with their byte code.
     ///
     /// # Errors
@@ -343,7 +343,7 @@ fn glibc(tree: &Rootfs) -> Result<Option<(u32, u32)>> {
 }
 
 /// The packages in these folders; one in an earlier folder hides others of its name.
-fn packages(tree: &Rootfs, folders: &[RootPath]) -> Result<BTreeMap<String, Present>> {
+fn packages(tree: &Rootfs, folders: &[RootPath]) -> Result<BTreeMap<String, BaseWheel>> {
     let mut found = BTreeMap::new();
     for (n, site) in folders.iter().enumerate() {
         for (folder, node) in tree.children(site) {
@@ -363,7 +363,7 @@ fn packages(tree: &Rootfs, folders: &[RootPath]) -> Result<BTreeMap<String, Pres
                 continue;
             };
             let is_in_site = n == 0;
-            let present = Present { name: name.clone(), version, folder, is_in_site };
+            let present = BaseWheel { name: name.clone(), version, folder, is_in_site };
             found.entry(name).or_insert(present);
         }
     }

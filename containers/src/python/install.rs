@@ -7,7 +7,7 @@ use crate::store::{Entry, Listing, MemberKind};
 use crate::wheel::normal;
 use crate::{Error, Package, Result, Sha256};
 
-use super::base_python::Present;
+use super::base_python::BaseWheel;
 use super::scheme::Scheme;
 use super::unpack::{SCRIPTS, SHEBANG, SITE};
 
@@ -29,7 +29,7 @@ pub struct Python<'a> {
     /// Byte code by its path in the image.
     pub byte_code: Vec<Listing>,
     /// Packages of the base in other versions, which the wheels replace.
-    pub(crate) replaced: Vec<Present>,
+    pub(crate) replaced: Vec<BaseWheel>,
 }
 
 impl<'a> Python<'a> {
