@@ -582,7 +582,7 @@ mod tests {
         fn uv(&mut self, answer: &str) {
             let [text, path] = ["uv.sh", "uv"].map(|name| self.dir.path().join(name));
             let script = format!(
-                "#!/bin/sh\necho \"$*\" > asked\ncat > lines\ncat <<'END'\n{answer}\nEND\n"
+                "#!/bin/sh\necho \"$*\" > \"${{0%/*}}/asked\"\ncat > \"${{0%/*}}/lines\"\ncat <<'END'\n{answer}\nEND\n"
             );
             fs::write(&text, script).unwrap();
             // Another process writes what is to be run: if this one had the file open, a child that
