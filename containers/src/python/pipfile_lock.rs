@@ -10,7 +10,7 @@ use super::requirements::below;
 use super::selection::Selection;
 use super::wanted::{Indexes, NeededPython, Place};
 use crate::package::names_a_user;
-use crate::wheel::{Marker, Versions, normal};
+use crate::wheel::{Marker, Versions};
 use crate::{Result, Sha256};
 
 #[derive(Deserialize)]
@@ -123,7 +123,7 @@ pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result
             }
             None => Wheels::OfIndex(hashes),
         };
-        let name = normal(&name);
+        let name = from.name(&name)?;
         pins.pinned.push(Pinned { name, version, marker, wheels, source, from });
     }
     Ok(pins)
@@ -161,6 +161,7 @@ mod tests {
     fn what_cannot_be_taken_is_said_with_its_line() {
         for (from, to, says) in [
             ("==2.0", ">=2.0", "package `NumPy`: it has no version with a SHA-256"),
+            ("\"NumPy\"", "\"../NumPy\"", "`../NumPy` is not a package's name"),
             ("sha256:01", "sha256:", "is not a SHA-256"),
             ("https://x", "https://u:secret@x", "user name or password"),
             ("\"default\"", "\"x\"", "missing field `default`"),

@@ -111,7 +111,9 @@ pub(super) fn parse(
         let environment = Environment { extras: &chosen, ..*environment };
         for (entry, package) in read.package.iter().zip(packages) {
             let groups = entry.groups.as_deref().unwrap_or_default();
-            let wanted = |group: &&String| *group == "main" || selection.groups.contains(group);
+            let asked =
+                |group: &str| selection.groups.iter().any(|name| normal(name) == normal(group));
+            let wanted = |group: &&String| *group == "main" || asked(group);
             let Some(group) = groups.iter().find(wanted) else { continue };
             let marker = marker(entry.markers.as_ref(), group, &package.pinned.from)?;
             // Of an optional package, the marker says for which extra.
@@ -238,7 +240,7 @@ fn package(
     }
     let version = entry.version.parse();
     let version = version.map_err(|_| wrong(format!("`{}` is not a version", entry.version)))?;
-    let name = normal(entry.name.get_ref());
+    let name = from.name(entry.name.get_ref())?;
     let pinned = Pinned { name, version: Some(version), marker: None, wheels, source, from };
     Ok(LockedPackage { pinned, needs: needs.into_iter().map(|edge| edge.need).collect(), extras })
 }
@@ -294,6 +296,7 @@ mod tests {
             package("b", "optional = false\ngroups = [\"main\"]\nmarkers = \"sys_platform == \\\"win32\\\"\"\n"),
             package("c", "optional = true\ngroups = [\"main\"]\nmarkers = \"extra == \\\"log\\\"\"\n"),
             package("d", "optional = false\ngroups = [\"dev\"]\n"),
+            package("e", "optional = false\ngroups = [\"dev-tools\"]\n"),
             "[extras]\nlog = [\"c\"]\n\n".to_owned(),
             metadata("2.1"),
         ]
@@ -336,6 +339,8 @@ mod tests {
         assert_eq!(pins.indexes.extra, ["https://i.example/simple"]);
         assert_eq!(pins.python.unwrap().versions.to_string(), ">=3.9, <4");
         assert_eq!(names(&read(&new(), None, &["log"], &["dev"]).unwrap()), ["a", "c", "d"]);
+        // Names of groups are compared in their normal form.
+        assert_eq!(names(&read(&new(), None, &[], &["Dev_Tools"]).unwrap()), ["a", "e"]);
     }
 
     #[test]
@@ -357,6 +362,7 @@ mod tests {
     fn what_cannot_be_taken_is_said_and_never_panics() {
         for (from, to, says) in [
             ("version = \"1.0\"", "version = \"x\"", "`x` is not a version"),
+            ("name = \"a\"", "name = \"../a\"", "`../a` is not a package's name"),
             ("legacy", "other", "its source is of the kind `other`"),
             ("https://i.example", "https://u:secret@i.example", "user name or password"),
             ("sha256:01", "sha256:", "is not a SHA-256"),

@@ -8,8 +8,8 @@ use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::requirements::below;
 use super::wanted::{Indexes, NeededPython, Place};
 use crate::package::{file_name, is_file_name, names_a_user};
-use crate::wheel::{Marker, normal};
-use crate::{Result, Sha256};
+use crate::wheel::Marker;
+use crate::{Error, Result, Sha256};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -86,7 +86,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     let mut pins = Pins { pinned: Vec::new(), indexes: Indexes::default(), python };
     for entry in read.packages {
         let at = entry.name.span().start;
-        let name = normal(entry.name.get_ref());
+        let name = place(at).name(entry.name.get_ref())?;
         let wrong = |reason: String| wrong(at, format!("package `{name}`: {reason}"));
         let marker = match entry.marker.as_deref() {
             Some(text) => match Marker::parse(text) {
@@ -97,7 +97,7 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
         };
         let (mut wheels, mut source) = (Vec::new(), None);
         for file in entry.wheels.iter().chain(&entry.archive).chain(&entry.sdist) {
-            let file = one(file, folder).map_err(wrong)?;
+            let file = one(file, folder, &wrong)?;
             match file.file.ends_with(".whl") {
                 true => wheels.push(file),
                 false => source = Some(Source::Archive(file)),
@@ -138,25 +138,25 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
 const USER: &str =
     "a URL has a user name or password before the host, which `image.lock` would reveal";
 
-/// Reads a file of a package. Its path starts from `folder`.
-fn one(file: &File, folder: &Path) -> Result<Listed, String> {
+/// Reads a file of a package. Its path starts from `folder`; `wrong` makes errors about it.
+fn one(file: &File, folder: &Path, wrong: &dyn Fn(String) -> Error) -> Result<Listed> {
     let inside = file.path.as_deref().map(|path| below(folder, path));
     let url = match (&file.url, inside) {
         (Some(url), _) => url.clone(),
         (None, Some(path)) => format!("./{path}"),
-        (None, None) => return Err("a file has neither `url` nor `path`".to_owned()),
+        (None, None) => return Err(wrong("a file has neither `url` nor `path`".to_owned())),
     };
     if url.contains("://") && names_a_user(&url) {
-        return Err(USER.to_owned());
+        return Err(wrong(USER.to_owned()));
     }
     let named = file.name.clone().filter(|name| is_file_name(name));
     let Some(name) = named.or_else(|| file_name(&url)) else {
-        return Err(format!("`{url}` does not end in a file's name"));
+        return Err(wrong(format!("`{url}` does not end in a file's name")));
     };
     let sha256 = match file.hashes.get("sha256") {
         Some(digits) => {
             let digest: Result<Sha256, _> = digits.parse();
-            Some(digest.map_err(|error| format!("`{name}`: {error}"))?)
+            Some(digest.map_err(|error| wrong(format!("`{name}`: {error}")))?)
         }
         None => None,
     };
@@ -217,13 +217,14 @@ mod tests {
             ("python_full_version >= '3.11'", "nonsense", 6, "`nonsense` is not a marker"),
             ("\">=3.11\"", "\"3\"", 3, "`3` does not say which versions of Python are needed"),
             ("sha256 = \"01", "sha256 = \"", 6, "is not a SHA-256"),
+            ("\"NumPy\"", "\"/home/x\"", 6, "`/home/x` is not a package's name"),
             ("path = \"dist", "place = \"dist", 16, "neither `url` nor `path`"),
             ("[[packages]]", "[[packages]", 5, ""),
         ] {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
             match parse(&changed, "pylock.toml") {
-                Err(crate::Error::Recipe { line: found, reason, .. }) => {
+                Err(Error::Recipe { line: found, reason, .. }) => {
                     assert!(reason.contains(says), "{to}: {reason}");
                     assert_eq!(found, line, "{to}: {reason}");
                 }

@@ -110,7 +110,7 @@ fn read(words: &str, folder: &Path, from: &Place) -> Result<Line> {
         return option(words, folder, from);
     }
     let (what, options) = split_options(words);
-    let hashes = hashes(options).map_err(|reason| from.wrong(reason, None))?;
+    let hashes = hashes(options, from)?;
     requirement(what, hashes, folder, from).map(Line::Ask)
 }
 
@@ -333,18 +333,19 @@ fn split_options(words: &str) -> (&str, &str) {
 }
 
 /// Reads the hashes in `hash=sha256:… --hash=sha256:…`.
-fn hashes(options: &str) -> Result<Vec<Sha256>, String> {
+fn hashes(options: &str, from: &Place) -> Result<Vec<Sha256>> {
     let mut hashes = Vec::new();
     for option in options.split(" --").map(str::trim).filter(|option| !option.is_empty()) {
         let value = option.trim_start_matches("--").strip_prefix("hash");
         let Some(value) = value.map(|value| value.trim_start_matches(['=', ' '])) else {
-            return Err(format!(
-                "the option `--{option}` cannot be used in an image's requirements"
-            ));
+            let reason =
+                format!("the option `--{option}` cannot be used in an image's requirements");
+            return Err(from.wrong(reason, None));
         };
         // Others may stand beside it: of sha512 nothing is known here.
         if let Some(digits) = value.strip_prefix("sha256:") {
-            hashes.push(digits.parse::<Sha256>().map_err(|error| error.to_string())?);
+            let digest = digits.parse::<Sha256>();
+            hashes.push(digest.map_err(|error| from.wrong(error.to_string(), None))?);
         }
     }
     Ok(hashes)
@@ -517,6 +518,16 @@ mod tests {
         ] {
             let error = parse(&format!("\n{text}\n"), "r.txt").unwrap_err().to_string();
             assert!(error.starts_with("`r.txt` line 2: ") && error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_a_long_line_the_beginning_and_the_end_are_shown() {
+        for text in ["é(".repeat(1 << 20), format!("a={}", "1".repeat(1 << 20))] {
+            let error = parse(&text, "r.txt").unwrap_err();
+            let shown = format!("{error} {:?}", error.hint());
+            assert!(shown.len() < 5000, "{}", shown.len());
+            assert!(error.to_string().ends_with("` is not a requirement"), "{error}");
         }
     }
 

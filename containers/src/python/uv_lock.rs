@@ -14,7 +14,7 @@ use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::requirements::below;
 use super::selection::Selection;
 use super::wanted::{Indexes, NeededPython, Place};
-use crate::package::{file_name, names_a_user};
+use crate::package::{file_name, is_file_name, names_a_user};
 use crate::wheel::{Environment, Marker, Versions, normal};
 use crate::{Result, Sha256};
 
@@ -153,9 +153,7 @@ fn edges(edges: &[Edge], from: &Place) -> Result<Vec<Need>> {
 fn package(entry: &Entry, folder: &Path, from: Place) -> Result<LockedPackage> {
     let registry = entry.source.get("registry").map(String::as_str);
     let address = entry.source.get("url").map(String::as_str);
-    let one = |file: &File| {
-        listed(file, registry, address, folder).map_err(|reason| from.wrong(reason, None))
-    };
+    let one = |file: &File| listed(file, registry, address, folder, &from);
     let mut wheels = entry.wheels.iter().map(one).collect::<Result<Vec<_>>>()?;
     let mut source = None;
     let path = entry.source.get("path").map(|path| below(folder, path));
@@ -183,7 +181,7 @@ fn package(entry: &Entry, folder: &Path, from: Place) -> Result<LockedPackage> {
         extras.insert(normal(extra), edges(needs, &from)?);
     }
     let needs = edges(&entry.dependencies, &from)?;
-    let name = normal(entry.name.get_ref());
+    let name = from.name(entry.name.get_ref())?;
     let pinned =
         Pinned { name, version, marker: None, wheels: Wheels::Listed(wheels), source, from };
     Ok(LockedPackage { pinned, needs, extras })
@@ -195,7 +193,9 @@ fn listed(
     registry: Option<&str>,
     address: Option<&str>,
     folder: &Path,
-) -> Result<Listed, String> {
+    from: &Place,
+) -> Result<Listed> {
+    let wrong = |reason: String| from.wrong(reason, None);
     let below_registry = |path: &str| {
         format!(
             "./{}",
@@ -205,18 +205,26 @@ fn listed(
     let url = file.url.clone().or_else(|| file.path.as_deref().map(below_registry));
     let url = url.or_else(|| address.map(str::to_owned));
     let named = || file.filename.as_ref().map(|name| format!("./{name}"));
-    let url = url.or_else(named).ok_or("a file has neither `url` nor `path`")?;
+    let url = url
+        .or_else(named)
+        .ok_or_else(|| wrong("a file has neither `url` nor `path`".to_owned()))?;
     if url.contains("://") && names_a_user(&url) {
-        return Err(
+        return Err(wrong(
             "a URL has a user name or password before the host, which `image.lock` would reveal"
                 .to_owned(),
-        );
+        ));
     }
-    let name = file.filename.clone().or_else(|| file_name(&url));
-    let name = name.ok_or_else(|| format!("`{url}` does not end in a file's name"))?;
+    let name = match &file.filename {
+        Some(name) if !is_file_name(name) => {
+            return Err(wrong(format!("`{name}` is not a file's name")));
+        }
+        Some(name) => Some(name.clone()),
+        None => file_name(&url),
+    };
+    let name = name.ok_or_else(|| wrong(format!("`{url}` does not end in a file's name")))?;
     let digits = file.hash.as_deref().and_then(|hash| hash.strip_prefix("sha256:"));
     let sha256 = digits.map(str::parse::<Sha256>).transpose();
-    let sha256 = sha256.map_err(|error| format!("`{name}`: {error}"))?;
+    let sha256 = sha256.map_err(|error| wrong(format!("`{name}`: {error}")))?;
     Ok(Listed { file: name, url, sha256, bytes: file.size })
 }
 
@@ -313,6 +321,16 @@ mod tests {
                 "user name or password",
             ),
             ("#0a1b2c3", "", "is not a commit of a repository"),
+            (
+                "filename = \"d",
+                "filename = \"../../d",
+                "`../../d-1.0-py3-none-any.whl` is not a file's name",
+            ),
+            (
+                "name = \"b\"\nversion",
+                "name = \"/home/b\"\nversion",
+                "`/home/b` is not a package's name",
+            ),
             ("[[package]]", "[[package]", ""),
         ] {
             let changed = lock().replacen(from, to, 1);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::wheel::{Marker, Versions};
+use crate::wheel::{Marker, Versions, normal};
 use crate::{Error, Result, Sha256};
 
 /// A line of a file beside the recipe.
@@ -29,9 +29,38 @@ impl Place {
         Self { path: path.to_owned(), line }
     }
 
+    /// A package's name, in the form that indexes use: files and folders are named after it.
+    ///
+    /// # Errors
+    /// [`Error::Recipe`] for what PEP 508 does not allow.
+    pub(super) fn name(&self, text: &str) -> Result<String> {
+        let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let whole = text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(good);
+        match whole {
+            true => Ok(normal(text)),
+            false => Err(self.wrong(format!("`{text}` is not a package's name"), None)),
+        }
+    }
+
     /// An error about this line.
     pub(super) fn wrong(&self, reason: String, hint: Option<String>) -> Error {
+        let (reason, hint) = (without_middle(reason), hint.map(without_middle));
         Error::Recipe { path: self.path.clone(), line: self.line, reason, hint }
+    }
+}
+
+/// Most characters of an error's text at each end: a line of a file may have millions.
+const SHOWN: usize = 500;
+
+fn without_middle(text: String) -> String {
+    let start = text.char_indices().nth(SHOWN).map(|(at, _)| at);
+    let end = text.char_indices().nth_back(SHOWN).map(|(at, _)| at);
+    match start.zip(end).filter(|(start, end)| start < end) {
+        Some((start, end)) => {
+            let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
+            format!("{}…{}", part(text.get(..start)), part(text.get(end..)))
+        }
+        None => text,
     }
 }
 
