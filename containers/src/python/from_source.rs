@@ -17,6 +17,8 @@ use super::local::from_dir;
 use super::pinned::{Listed, Pinned, Source};
 use super::requirements::below;
 use super::tags::WheelName;
+use super::uv::index_words;
+use super::wanted::Indexes;
 use crate::elf::ElfFacts;
 use crate::fetch::Transport;
 use crate::package::names_a_user;
@@ -39,6 +41,10 @@ pub(super) struct Builder<'a> {
     /// The recipe's folder.
     pub(super) dir: &'a Path,
     pub(super) uv: Option<&'a Path>,
+    /// Where packages are looked up that a build needs.
+    pub(super) indexes: &'a Indexes,
+    /// The index to ask if none is named instead.
+    pub(super) usual: &'a str,
     pub(super) interpreter: &'a Interpreter,
     pub(super) transport: &'a dyn Transport,
 }
@@ -49,12 +55,14 @@ impl Builder<'_> {
     /// # Errors
     /// [`Error::Wheel`] with what failed; [`Error::Fetch`], [`Error::Digest`], [`Error::Io`].
     pub(super) fn build(&self, pin: &Pinned, source: &Source) -> Result<Package> {
-        let built = self.dir.join(BUILT.trim_start_matches("./"));
+        // Programs run in this folder.
+        let dir = std::path::absolute(self.dir).map_err(Error::io("read", self.dir))?;
+        let built = dir.join(BUILT.trim_start_matches("./"));
         fs::create_dir_all(&built).map_err(Error::io("create", &built))?;
         let temp = tempfile::tempdir_in(&built).map_err(Error::io("create", &built))?;
         let (key, fetched) = match source {
             Source::Archive(listed) => {
-                let path = self.archive(listed, temp.path())?;
+                let path = self.archive(listed, &dir, temp.path())?;
                 (Some(Sha256::of_file(&path)?.to_string()), path)
             }
             Source::Git { url, commit, inside } => {
@@ -62,7 +70,7 @@ impl Builder<'_> {
                 (Some(Sha256::of(said.as_bytes()).to_string()), PathBuf::new())
             }
             // Its contents may have changed.
-            Source::Folder(path) => (None, self.dir.join(path)),
+            Source::Folder(path) => (None, dir.join(path)),
         };
         let key = key.as_deref().and_then(|key| key.get(..16)).unwrap_or(&pin.name);
         let kept = built.join(key);
@@ -84,7 +92,8 @@ impl Builder<'_> {
         if let Some(python) = &python {
             command.arg("--python").arg(python);
         }
-        command.arg(&from).env("SOURCE_DATE_EPOCH", TIME);
+        command.args(index_words(self.indexes, self.usual, &dir));
+        command.arg(&from).env("SOURCE_DATE_EPOCH", TIME).current_dir(&dir);
         let hint = "build its wheel yourself, where all that it needs is installed, and give the file in `wheels` of `[python]`";
         run(pin, command, "it cannot be built", hint)?;
         let Some(wheel) = wheels(&out)?.pop() else {
@@ -106,7 +115,8 @@ impl Builder<'_> {
             let Some(name) = wheel_name(&path).filter(|name| name.name == pin.name) else {
                 continue;
             };
-            if name.rank(self.interpreter).is_none() {
+            // One that was kept may be for another image.
+            if name.rank(self.interpreter).is_none() || self.too_new(&path)?.is_some() {
                 continue;
             }
             let full = std::path::absolute(&path).map_err(Error::io("read", &path))?;
@@ -139,15 +149,17 @@ impl Builder<'_> {
             );
             return Err(failed(pin, &reason, if own_python { hint } else { &install }));
         }
-        let Some((library, (major, minor))) = newest_glibc(wheel)? else { return Ok(()) };
-        if (major, minor) <= self.interpreter.glibc {
-            return Ok(());
-        }
+        let Some((library, (major, minor))) = self.too_new(wheel)? else { return Ok(()) };
         let reason = format!(
             "its `{library}` was compiled here with glibc {major}.{minor}, which is newer than that of the image ({})",
             self.interpreter.shown()
         );
         Err(failed(pin, &reason, hint))
+    }
+
+    /// The library of a wheel that needs a newer glibc than the image has, and that version.
+    fn too_new(&self, wheel: &Path) -> Result<Option<(String, (u32, u32))>> {
+        Ok(newest_glibc(wheel)?.filter(|(_, version)| *version > self.interpreter.glibc))
     }
 
     /// A Python of this machine with the image's number.
@@ -160,7 +172,8 @@ impl Builder<'_> {
             "--no-project",
             &self.interpreter.short(),
         ]);
-        let answer = command.output().ok().filter(|answer| answer.status.success())?;
+        let answer = command.current_dir(self.dir).output().ok();
+        let answer = answer.filter(|answer| answer.status.success())?;
         Some(String::from_utf8(answer.stdout).ok()?.trim().into())
     }
 
@@ -173,10 +186,10 @@ impl Builder<'_> {
     }
 
     /// Fetches an archive, or finds it on this machine.
-    fn archive(&self, listed: &Listed, temp: &Path) -> Result<PathBuf> {
+    fn archive(&self, listed: &Listed, dir: &Path, temp: &Path) -> Result<PathBuf> {
         let Listed { file, url, sha256, .. } = listed;
         let path = match url.strip_prefix("./").or_else(|| url.strip_prefix("file://")) {
-            Some(path) => self.dir.join(path),
+            Some(path) => dir.join(path),
             None => {
                 let path = temp.join(file);
                 let url = url.split('#').next().unwrap_or(url);
@@ -234,8 +247,14 @@ impl Builder<'_> {
         let target = to.display().to_string();
         let clone = git(&["clone", "--quiet", "--filter=blob:none", "--no-checkout", url, &target]);
         run(pin, clone, "its repository cannot be fetched", hint)?;
-        let checkout = git(&["-C", &target, "checkout", "--quiet", "--recurse-submodules", commit]);
+        let checkout = git(&["-C", &target, "checkout", "--quiet", commit]);
         run(pin, checkout, "its commit cannot be fetched", hint)?;
+        // git refuses submodules of this machine, unless the repository itself is on it.
+        let local = if url.starts_with("file://") { "always" } else { "never" };
+        let local = format!("protocol.file.allow={local}");
+        let submodules = ["submodule", "--quiet", "update", "--init", "--recursive"];
+        let submodules = git(&[&["-C", &target, "-c", &local][..], &submodules].concat());
+        run(pin, submodules, "a submodule of its repository cannot be fetched", hint)?;
         let Some(inside) = inside else { return Ok(to) };
         let path = below(Path::new(""), inside);
         if Path::new(&path).is_absolute() || path.starts_with("..") {

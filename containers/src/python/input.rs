@@ -1,6 +1,7 @@
 //! The files on this machine that a recipe's `[python]` names.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -289,17 +290,25 @@ pub fn count_named(bytes: &[u8], path: &str) -> Result<usize> {
 /// Reads a file of at most [`MAX_BYTES`].
 fn read(path: &str, dir: &Path) -> Result<String> {
     let here = dir.join(path);
-    let found = std::fs::metadata(&here).map_err(Error::io("read", &here))?.len();
+    let unusable = |reason: &str, hint: &str| Error::Requirements {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+        hint: Some(hint.to_owned()),
+    };
+    // A device has no end, and a pipe perhaps nothing that writes to it.
+    if !std::fs::metadata(&here).map_err(Error::io("read", &here))?.is_file() {
+        return Err(unusable("it is not a file", "save its text to a file, and give that"));
+    }
+    let file = std::fs::File::open(&here).map_err(Error::io("read", &here))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Error::io("read", &here))?;
+    let found = bytes.len() as u64;
     if found > MAX_BYTES {
         let path = path.to_owned();
         return Err(Error::Limit { path, what: "bytes", found, limit: MAX_BYTES });
     }
-    let bytes = std::fs::read(&here).map_err(Error::io("read", &here))?;
-    decode(&bytes).ok_or_else(|| Error::Requirements {
-        path: path.to_owned(),
-        reason: "it is not a text in UTF-8 or UTF-16".to_owned(),
-        hint: Some("save it as UTF-8".to_owned()),
-    })
+    decode(&bytes)
+        .ok_or_else(|| unusable("it is not a text in UTF-8 or UTF-16", "save it as UTF-8"))
 }
 
 /// Digest of all that decides which wheels go in and is not in the recipe itself. It changes after

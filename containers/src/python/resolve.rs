@@ -68,7 +68,14 @@ pub(crate) fn resolve(
         dir,
         interpreter,
         transport,
-        builder: python.build.then_some(Builder { dir, uv, interpreter, transport }),
+        builder: python.build.then_some(Builder {
+            dir,
+            uv,
+            indexes: &pins.indexes,
+            usual: &sources.index,
+            interpreter,
+            transport,
+        }),
     };
     let mut found: BTreeMap<String, (Package, &Place)> = BTreeMap::new();
     for pin in pinned {
@@ -170,6 +177,13 @@ impl Asked<'_> {
         };
         let answer = uv::ask(&question, self.sources, self.interpreter)?;
         let mut pins = pylock::parse(&answer, "uv's answer")?;
+        if pins.pinned.is_empty()
+            && let Some(ask) = wanted.asks.iter().find(|ask| ask.marker.is_none())
+        {
+            let reason = format!("uv's answer has no package, and `{}` is needed", ask.shown());
+            return Err(ask.from.wrong(reason, None));
+        }
+        pins.indexes = wanted.indexes.clone();
         for pin in &mut pins.pinned {
             let ask = wanted.asks.iter().find(|ask| ask.name.as_ref() == Some(&pin.name));
             pin.from = match ask {
@@ -451,6 +465,7 @@ fn has_no_wheel(pin: &Pinned, source: Option<&Source>) -> Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Write as _;
 
     use super::*;
     use crate::fetch::Stream;
@@ -495,6 +510,7 @@ mod tests {
         sources: Sources,
         python: PythonSection,
         installed: BTreeMap<String, pep440_rs::Version>,
+        glibc: (u32, u32),
     }
 
     impl Case {
@@ -536,7 +552,7 @@ mod tests {
                 bytecode: false,
             };
             let installed = BTreeMap::new();
-            Self { dir, pages, sources, python, installed }
+            Self { dir, pages, sources, python, installed, glibc: (2, 36) }
         }
 
         fn resolve(&self) -> Result<LockedPython> {
@@ -548,7 +564,7 @@ mod tests {
                 version: "3.11.2".to_owned(),
                 minor: 11,
                 arch: Arch::Amd64,
-                glibc: (2, 36),
+                glibc: self.glibc,
                 installed: self.installed.clone(),
             };
             resolve(
@@ -749,6 +765,13 @@ mod tests {
         let before = case.resolve().unwrap().inputs;
         case.write("c.txt", "tomli<3\n");
         assert_ne!(case.resolve().unwrap().inputs, before);
+        for (answer, says) in [
+            ("", "uv's answer is empty"),
+            ("lock-version = \"1.0\"", "uv's answer has no package, and `tomli` is needed"),
+        ] {
+            case.uv(answer);
+            assert!(case.refused().0.contains(says), "{}", case.refused().0);
+        }
         case.uv("lock-version = \"1.0\"\n[[packages]]\nname = \"numpy\"\nversion = \"2\"\nvcs = { type = \"git\", url = \"https://x.example/a\", commit-id = \"0a\" }");
         let (error, _) = case.refused();
         assert!(
@@ -960,6 +983,12 @@ mod tests {
             ("numpy==1 ; extra", "`extra` is not a marker", ""),
             ("numpy=1.19.2\n", "`numpy=1.19.2` is not a requirement", "write `numpy==1.19.2`"),
             ("-r absent.txt\n", "absent.txt", ""),
+            (
+                "-r /dev/zero\n",
+                "cannot use `/dev/zero`: it is not a file",
+                "save its text to a file",
+            ),
+            ("-c .\n", "it is not a file", ""),
             ("--no-binary numpy\n", "asks for packages that are compiled", "remove this line"),
             (
                 "a @ file:///croot/a_1/work",
@@ -1006,9 +1035,25 @@ mod tests {
         let url = format!("./built-wheels/{}/old-1-py3-none-any.whl", &key[..16]);
         assert_eq!(found.wheels[0].urls, [url.as_str()]);
         assert_eq!(found.wheels[0].sha256, Sha256::of_file(&case.dir.path().join(url)).unwrap());
+        // Builders run in the recipe's folder, and hear which index to ask.
+        let asked = fs::read_to_string(case.dir.path().join("asked")).unwrap();
+        assert!(asked.contains("--default-index https://base.example"), "{asked}");
         // What was built is kept.
         case.sources.uv = None;
         assert_eq!(case.resolve().unwrap(), found);
+        // Only for an image whose C library suits it.
+        let kept = case.dir.path().join("built-wheels").join(&key[..16]);
+        let wheel = fs::File::create(kept.join("old-1-cp311-cp311-linux_x86_64.whl")).unwrap();
+        fs::remove_file(kept.join("old-1-py3-none-any.whl")).unwrap();
+        let mut zip = zip::ZipWriter::new(wheel);
+        zip.start_file("x.so", zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&fs::read("/bin/sh").unwrap()).unwrap();
+        zip.finish().unwrap();
+        case.glibc = (99, 0);
+        assert_eq!(case.files(), ["old-1-cp311-cp311-linux_x86_64.whl"]);
+        case.glibc = (2, 1);
+        assert!(case.refused().1.contains("pip install uv"));
+        case.glibc = (2, 36);
         fs::remove_dir_all(case.dir.path().join("built-wheels")).unwrap();
         assert!(case.refused().1.contains("pip install uv"));
         for (python, wheel, says, helps) in [
@@ -1040,18 +1085,28 @@ mod tests {
     fn a_commit_is_checked_out_and_built() {
         let mut case = Case::new("");
         case.write("repository/inside/here.txt", "x");
-        let git = |words: &[&str]| {
+        case.write("other/there.txt", "x");
+        let git = |folder: &str, words: &[&str]| {
             let mut git = std::process::Command::new("git");
-            git.arg("-C").arg(case.dir.path().join("repository")).args(words);
+            git.arg("-C").arg(case.dir.path().join(folder));
+            git.args(["-c", "protocol.file.allow=always"]).args(words);
             git.output().ok().filter(|out| out.status.success())
         };
-        let commit = || {
-            git(&["init", "--quiet"])?;
-            git(&["add", "."])?;
-            git(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "a"])?;
-            String::from_utf8(git(&["rev-parse", "HEAD"])?.stdout).ok()
+        let commit = |folder: &str| {
+            git(folder, &["add", "."])?;
+            let names = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            git(folder, &[&names[..], &["commit", "--quiet", "-m", "a"]].concat())?;
+            String::from_utf8(git(folder, &["rev-parse", "HEAD"])?.stdout).ok()
         };
-        let Some(commit) = commit() else {
+        let with_submodule = || {
+            git("other", &["init", "--quiet"])?;
+            commit("other")?;
+            git("repository", &["init", "--quiet"])?;
+            let other = format!("file://{}/other", case.dir.path().display());
+            git("repository", &["submodule", "--quiet", "add", &other, "inside/sub"])?;
+            commit("repository")
+        };
+        let Some(commit) = with_submodule() else {
             eprintln!("skipped: git is missing");
             return;
         };
@@ -1062,16 +1117,19 @@ mod tests {
             )
         };
         let texts = [
+            lock(commit.trim(), "inside/sub"),
             lock(commit.trim(), "inside"),
             lock(commit.trim(), "../.."),
             lock(&"0".repeat(40), "inside"),
             lock("main --x", "inside"),
         ];
-        let [good, outside, unknown, option] = texts;
-        case.write("requirements.txt", &good);
+        let [submodule, good, outside, unknown, option] = texts;
         builder(&mut case, true, "own-3-py3-none-any.whl");
-        assert_eq!(case.files(), ["own-3-py3-none-any.whl"]);
-        assert_eq!(fs::read_to_string(case.dir.path().join("source")).unwrap(), "here.txt\n");
+        for (text, files) in [(good, "here.txt\nsub\n"), (submodule, "there.txt\n")] {
+            case.write("requirements.txt", &text);
+            assert_eq!(case.files(), ["own-3-py3-none-any.whl"]);
+            assert_eq!(fs::read_to_string(case.dir.path().join("source")).unwrap(), files);
+        }
         for (text, says) in [
             (outside, "is outside its repository"),
             (unknown, "its commit cannot be fetched"),

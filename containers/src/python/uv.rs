@@ -92,16 +92,16 @@ pub(super) fn ask(
             None => failed(reason("its packages have".to_owned()), Some(hint.to_owned())),
         });
     };
-    let said = match run(uv, question, &sources.index, interpreter, false)? {
-        Ok(answer) => return Ok(answer),
-        Err(said) => said,
-    };
-    let said = match question.build {
-        true => match run(uv, question, &sources.index, interpreter, true)? {
-            Ok(answer) => return Ok(answer),
-            Err(said) => said,
-        },
-        false => said,
+    let mut answer = run(uv, question, &sources.index, interpreter, false)?;
+    if question.build && matches!(answer, Answer::Refusal(_)) {
+        answer = run(uv, question, &sources.index, interpreter, true)?;
+    }
+    let said = match answer {
+        Answer::Versions(text) if text.trim().is_empty() => {
+            return Err(failed("uv's answer is empty".to_owned(), None));
+        }
+        Answer::Versions(text) => return Ok(text),
+        Answer::Refusal(said) => said,
     };
     let hint = hint(uv, question, &sources.index, interpreter, &said)?;
     let reason = format!("uv cannot choose versions: {}", cause(&said));
@@ -144,7 +144,7 @@ fn hint(
     // Another Python may have wheels of these versions.
     if saying.is_none_or(|saying| saying.of_python) {
         for (base, other) in bases::others(interpreter) {
-            if run(uv, question, index, &other, false)?.is_ok() {
+            if matches!(run(uv, question, index, &other, false)?, Answer::Versions(_)) {
                 return Ok(Some(bases::choose(base)));
             }
         }
@@ -159,14 +159,22 @@ fn build_of_torch(ask: &Ask) -> Option<String> {
     ask.local_version()
 }
 
-/// Runs uv; the inner error is what it says.
+/// What uv answers.
+enum Answer {
+    /// A `pylock.toml`.
+    Versions(String),
+    /// Its errors.
+    Refusal(String),
+}
+
+/// Runs uv.
 fn run(
     uv: &Path,
     question: &Question<'_>,
     index: &str,
     interpreter: &Interpreter,
     sources: bool,
-) -> Result<Result<String, String>> {
+) -> Result<Answer> {
     let Question { wanted, dir, path, .. } = question;
     let failed =
         |reason: String| Error::Requirements { path: (*path).to_owned(), reason, hint: None };
@@ -184,28 +192,7 @@ fn run(
         let path = std::path::absolute(there.path()).map_err(Error::io("find", there.path()))?;
         command.arg("--output-file").arg(path);
     }
-    if wanted.indexes.index.is_none() && !wanted.indexes.none {
-        command.args(["--default-index", index]);
-    }
-    if let Some(index) = &wanted.indexes.index {
-        command.args(["--default-index", index]);
-    }
-    for extra in &wanted.indexes.extra {
-        command.args(["--index", extra]);
-    }
-    // As pip does: the best version of all indexes, not those of the first that has any.
-    if !wanted.indexes.extra.is_empty() {
-        command.args(["--index-strategy", "unsafe-best-match"]);
-    }
-    for link in &wanted.indexes.links {
-        command.arg("--find-links").arg(match link.contains("://") {
-            true => link.clone(),
-            false => Path::new(&base).join(link).display().to_string(),
-        });
-    }
-    if wanted.indexes.none {
-        command.arg("--no-index");
-    }
+    command.args(index_words(&wanted.indexes, index, Path::new(&base)));
     if wanted.prereleases {
         command.args(["--prerelease", "allow"]);
     }
@@ -217,14 +204,14 @@ fn run(
     let _ = child.stdin.take().map(|mut input| input.write_all(asked.as_bytes()));
     let answer = child.wait_with_output().map_err(cannot)?;
     if !answer.status.success() {
-        return Ok(Err(String::from_utf8_lossy(&answer.stderr).trim().to_owned()));
+        return Ok(Answer::Refusal(String::from_utf8_lossy(&answer.stderr).trim().to_owned()));
     }
     if let Some(there) = there {
         let text = std::fs::read_to_string(&there).map_err(Error::io("read", there.path()));
-        return text.map(Ok);
+        return text.map(Answer::Versions);
     }
     match String::from_utf8(answer.stdout) {
-        Ok(text) => Ok(Ok(text)),
+        Ok(text) => Ok(Answer::Versions(text)),
         Err(_) => Err(failed("uv's answer is not UTF-8".to_owned())),
     }
 }
@@ -245,6 +232,27 @@ fn versions_there(interpreter: &Interpreter, dir: &Path) -> Result<Option<NamedT
     }
     std::fs::write(file.path(), text).map_err(Error::io("write", file.path()))?;
     Ok(Some(file))
+}
+
+/// Words that name where packages are looked up; `usual` is asked if no other index is named, and
+/// `base` is the absolute path of the recipe's folder.
+pub(super) fn index_words(indexes: &Indexes, usual: &str, base: &Path) -> Vec<String> {
+    let Indexes { index, extra, links, none } = indexes;
+    let default = index.as_deref().or((!none).then_some(usual));
+    let link = |link: &String| match link.contains("://") {
+        true => link.clone(),
+        false => base.join(link).display().to_string(),
+    };
+    let named = default.map(|url| ("--default-index", url.to_owned())).into_iter();
+    let named = named.chain(extra.iter().map(|url| ("--index", url.clone())));
+    // As pip does: the best version of all indexes, not those of the first that has any.
+    let best = ("--index-strategy", "unsafe-best-match".to_owned());
+    let named = named.chain((!extra.is_empty()).then_some(best));
+    let named = named.chain(links.iter().map(|place| ("--find-links", link(place))));
+    let mut words: Vec<String> =
+        named.flat_map(|(option, value)| [option.to_owned(), value]).collect();
+    words.extend(none.then(|| "--no-index".to_owned()));
+    words
 }
 
 /// The requirements as uv reads them: own wheels by their files, so that what they need is found
