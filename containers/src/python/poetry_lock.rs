@@ -131,7 +131,7 @@ pub(super) fn parse(
         return Err(first.wrong(reason.to_owned(), Some(hint.to_owned())));
     };
     let beside = below(folder, "pyproject.toml");
-    let project = pyproject::parse(project, &beside, selection)?;
+    let project = pyproject::parse_beside_lock(project, &beside, selection)?;
     let needs = project.wanted.asks.iter().filter_map(need).collect();
     pins.pinned = closure(&packages, needs, environment, &first)?;
     Ok(pins)

@@ -3,19 +3,29 @@
 //! Format: <https://packaging.python.org/en/latest/specifications/pyproject-toml/>; groups: PEP
 //! 735; Poetry's tables: <https://python-poetry.org/docs/pyproject/>.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::{Table, Value};
 
 use super::requirements;
 use super::selection::Selection;
-use super::wanted::{Ask, NeededPython, Place, Wanted};
+use super::wanted::{Ask, NeededPython, Place, Target, Wanted};
 use crate::Result;
 use crate::wheel::normal;
 
 /// Largest depth of groups that include others.
 const MAX_DEPTH: usize = 32;
+
+/// Keys of uv's table, besides those of indexes, that change which packages are found, and where.
+const PLACES: [&str; 6] = [
+    "index-url",
+    "extra-index-url",
+    "find-links",
+    "no-index",
+    "constraint-dependencies",
+    "override-dependencies",
+];
 
 /// What a project's file says, besides its requirements.
 #[derive(Debug)]
@@ -26,11 +36,28 @@ pub(super) struct Project {
     pub(super) files: Vec<String>,
 }
 
-/// Reads a text; `path` is that of its file from the recipe's folder.
+/// Reads a text that stands alone; `path` is that of its file from the recipe's folder.
+///
+/// # Errors
+/// [`Error::Recipe`](crate::Error::Recipe) with the line; also if the project has packages of
+/// places that only its own lock file names.
+pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result<Project> {
+    let project = parse_beside_lock(text, path, selection)?;
+    if let Ok(table) = text.parse::<Table>() {
+        Reader { text, path, table: &table }.must_be_of_usual_places(&project.wanted)?;
+    }
+    Ok(project)
+}
+
+/// Reads a text; the places of its packages are those of the lock file beside it.
 ///
 /// # Errors
 /// [`Error::Recipe`](crate::Error::Recipe) with the line.
-pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result<Project> {
+pub(super) fn parse_beside_lock(
+    text: &str,
+    path: &str,
+    selection: &Selection<'_>,
+) -> Result<Project> {
     let table = match text.parse::<Table>() {
         Ok(table) => table,
         Err(e) => {
@@ -41,9 +68,8 @@ pub(super) fn parse(text: &str, path: &str, selection: &Selection<'_>) -> Result
     let reader = Reader { text, path, table: &table };
     let mut project = reader.project(selection)?;
     // Group of PEP 735, or of Poetry.
-    let groups = reader.groups()?;
-    for (name, _) in selection.groups(&groups, &reader.first())? {
-        project.wanted.asks.extend(groups.get(name).into_iter().flatten().cloned());
+    for (name, _) in selection.groups(&reader.groups(), &reader.first())? {
+        reader.group(name, &mut project.wanted.asks)?;
     }
     Ok(project)
 }
@@ -190,43 +216,123 @@ impl Reader<'_> {
         texts.map(|text| requirements::ask(text.trim(), self.folder(), &self.place(text))).collect()
     }
 
-    fn groups(&self) -> Result<BTreeMap<String, Vec<Ask>>> {
-        let mut found = BTreeMap::new();
-        let groups = at(self.table, &["dependency-groups"]);
-        for (name, _) in groups.into_iter().flatten() {
-            found.insert(name.clone(), self.group(groups, name, 0)?);
-        }
-        for (name, group) in at(self.table, &["tool", "poetry", "group"]).into_iter().flatten() {
-            let asks = group.as_table().and_then(|group| at(group, &["dependencies"]));
-            let mut of_group = Vec::new();
-            for (package, value) in asks.into_iter().flatten() {
-                of_group.extend(self.of_poetry(package, value, &[])?);
-            }
-            found.entry(name.clone()).or_insert(of_group);
-        }
-        Ok(found)
+    fn groups(&self) -> BTreeMap<String, ()> {
+        let tables = [&["dependency-groups"][..], &["tool", "poetry", "group"]];
+        let tables = tables.iter().filter_map(|path| at(self.table, path));
+        tables.flat_map(Table::keys).map(|name| (name.clone(), ())).collect()
     }
 
-    fn group(&self, groups: Option<&Table>, name: &str, depth: usize) -> Result<Vec<Ask>> {
-        let entries = groups.and_then(|groups| groups.get(name)).and_then(Value::as_array);
-        let mut asks = Vec::new();
-        for entry in entries.into_iter().flatten() {
-            match entry {
-                Value::String(text) => {
+    /// Adds what a group needs.
+    fn group(&self, name: &str, asks: &mut Vec<Ask>) -> Result<()> {
+        if at(self.table, &["dependency-groups"]).is_some_and(|groups| groups.contains_key(name)) {
+            return self.with_included(name, &mut Vec::new(), &mut BTreeSet::new(), asks);
+        }
+        let table = at(self.table, &["tool", "poetry", "group", name, "dependencies"]);
+        for (package, value) in table.into_iter().flatten() {
+            asks.extend(self.of_poetry(package, value, &[])?);
+        }
+        Ok(())
+    }
+
+    /// Adds what a group of PEP 735 and those that it includes need, each once; `open` are the
+    /// groups that include this one.
+    fn with_included(
+        &self,
+        name: &str,
+        open: &mut Vec<String>,
+        done: &mut BTreeSet<String>,
+        asks: &mut Vec<Ask>,
+    ) -> Result<()> {
+        let wrong = |reason: String| Err(self.place(name).wrong(reason, None));
+        let key = normal(name);
+        if open.contains(&key) || open.len() > MAX_DEPTH {
+            return wrong(format!("the group `{name}` includes itself, or too many others"));
+        }
+        if !done.insert(key.clone()) {
+            return Ok(());
+        }
+        let groups = at(self.table, &["dependency-groups"]).into_iter().flatten();
+        let entries = groups.filter(|(other, _)| normal(other) == key).map(|(_, list)| list);
+        let Some(entries) = entries.filter_map(Value::as_array).next() else {
+            return wrong(format!("the group `{name}` is included, and is not there"));
+        };
+        open.push(key);
+        for entry in entries {
+            match (entry, entry.get("include-group").and_then(Value::as_str)) {
+                (Value::String(text), _) => {
                     asks.push(requirements::ask(text.trim(), self.folder(), &self.place(text))?);
                 }
-                Value::Table(table) => {
-                    let other = table.get("include-group").and_then(Value::as_str);
-                    let Some(other) = other.filter(|_| depth < MAX_DEPTH) else {
-                        let reason = format!("the group `{name}` has an entry that is not known");
-                        return Err(self.place(name).wrong(reason, None));
-                    };
-                    asks.extend(self.group(groups, other, depth + 1)?);
-                }
-                _ => {}
+                (_, Some(other)) => self.with_included(other, open, done, asks)?,
+                _ => return wrong(format!("the group `{name}` has an entry that is not known")),
             }
         }
-        Ok(asks)
+        open.pop();
+        Ok(())
+    }
+
+    /// Refuses indexes, repositories and folders that a table of a tool names: without them, the
+    /// packages would be asked for by name from an index where anybody may offer that name.
+    ///
+    /// Sources: <https://docs.astral.sh/uv/reference/settings/>,
+    /// <https://python-poetry.org/docs/repositories/>.
+    fn must_be_of_usual_places(&self, wanted: &Wanted) -> Result<()> {
+        let refuse = |words: &str, what: String, tool: &str| {
+            let reason = format!("{what}, which the lock file of {tool} records");
+            let lock = Path::new(self.path).with_file_name(format!("{tool}.lock"));
+            let lock = lock.display();
+            let hint = format!("run `{tool} lock`, and write `lock = \"{lock}\"` in `[python]`");
+            Err(self.place(words).wrong(reason, Some(hint)))
+        };
+        let uv = at(self.table, &["tool", "uv"]);
+        if let Some(key) =
+            uv.into_iter().flat_map(Table::keys).find(|key| PLACES.contains(&&***key))
+        {
+            return refuse(
+                key,
+                format!("`{key}` of `[tool.uv]` changes where packages are from"),
+                "uv",
+            );
+        }
+        // Those that are explicit count for the packages that name them.
+        let all = |table: Option<&Table>, key: &str| {
+            let list = table.and_then(|table| table.get(key)).and_then(Value::as_array);
+            list.into_iter().flatten().any(|index| {
+                index.get("explicit").and_then(Value::as_bool) != Some(true)
+                    && index.get("priority").and_then(Value::as_str) != Some("explicit")
+            })
+        };
+        if all(uv, "index") {
+            return refuse("[[tool.uv.index]]", "it names an index".to_owned(), "uv");
+        }
+        let poetry = at(self.table, &["tool", "poetry"]);
+        if all(poetry, "source") {
+            return refuse("[[tool.poetry.source]]", "it names an index".to_owned(), "poetry");
+        }
+        let of_uv = uv.and_then(|uv| at(uv, &["sources"]));
+        let of_groups = poetry.and_then(|poetry| at(poetry, &["group"])).into_iter().flatten();
+        let of_groups = of_groups.filter_map(|(_, group)| group.get("dependencies")?.as_table());
+        let of_poetry = poetry.and_then(|poetry| at(poetry, &["dependencies"])).into_iter();
+        let of_poetry: Vec<&Table> = of_poetry.chain(of_groups).collect();
+        let asks = wanted.asks.iter().filter(|ask| matches!(ask.target, Target::Index { .. }));
+        for name in asks.filter_map(|ask| ask.name.as_ref()) {
+            let named = |(other, _): &(&String, &Value)| normal(other) == *name;
+            let what = || format!("it names the place that `{name}` is from");
+            if let Some((key, _)) = of_uv.into_iter().flatten().find(named) {
+                return refuse(&format!("{key} ="), what(), "uv");
+            }
+            let mut entries = of_poetry.iter().flat_map(|table| table.iter()).filter(named);
+            let elsewhere = |value: &Value| {
+                ["source", "git", "path", "url", "file"].iter().any(|key| value.get(*key).is_some())
+            };
+            let found = entries.find(|(_, value)| match value {
+                Value::Array(entries) => entries.iter().any(elsewhere),
+                value => elsewhere(value),
+            });
+            if let Some((key, _)) = found {
+                return refuse(&format!("{key} ="), what(), "poetry");
+            }
+        }
+        Ok(())
     }
 
     /// Poetry's own table of requirements.
@@ -422,6 +528,80 @@ mod tests {
         assert!(asks(circle, &["x"], &[]).unwrap_err().to_string().contains("include each other"));
         let circle = "[dependency-groups]\na = [{include-group = \"a\"}]\n";
         assert!(asks(circle, &[], &["a"]).is_err());
+        let absent = "[dependency-groups]\na = [{include-group = \"b\"}]\nc = [\"not a name\"]\n";
+        let error = asks(absent, &[], &["a"]).unwrap_err().to_string();
+        assert!(error.contains("the group `b` is included, and is not there"), "{error}");
+        // Groups that nobody chose are not read.
+        assert!(asks(absent, &[], &[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_group_that_is_included_often_is_read_once() {
+        let mut text = "[dependency-groups]\ng30 = [\"a\"]\n".to_owned();
+        for level in 0..30 {
+            let next = format!("{{include-group = \"G_{}\"}}", level + 1).replace("G_30", "g30");
+            text.push_str(&format!("g-{level} = [{next}, {next}]\n"));
+        }
+        assert_eq!(asks(&text, &[], &["g.0"]).unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn packages_of_other_places_need_the_lock_file_that_names_them() {
+        let project = "[project]\nname = \"p\"\ndependencies = [\"own-tool\"]\n";
+        let poetry = "[tool.poetry]\nname = \"p\"\n[tool.poetry.dependencies]\n";
+        let index =
+            |name: &str| format!("[[tool.{name}]]\nname = \"i\"\nurl = \"https://i.example\"\n");
+        for (text, line, says, lock) in [
+            (
+                format!(
+                    "{project}[tool.uv.sources]\nOwn_Tool = {{ git = \"https://x.example/t\" }}\n"
+                ),
+                5,
+                "that `own-tool` is from",
+                "uv",
+            ),
+            (format!("{project}{}", index("uv.index")), 4, "it names an index", "uv"),
+            (
+                format!("{project}[tool.uv]\nextra-index-url = [\"https://i.example\"]\n"),
+                5,
+                "`extra-index-url` of `[tool.uv]`",
+                "uv",
+            ),
+            (
+                format!("{poetry}own = \"*\"\n{}", index("poetry.source")),
+                5,
+                "it names an index",
+                "poetry",
+            ),
+            (
+                format!("{poetry}own = {{version = \"1\", source = \"i\"}}\n"),
+                4,
+                "that `own` is from",
+                "poetry",
+            ),
+            (
+                format!("{project}[tool.poetry.dependencies]\nown-tool = {{path = \"../t\"}}\n"),
+                5,
+                "that `own-tool` is from",
+                "poetry",
+            ),
+        ] {
+            let error = asks(&text, &[], &[]).unwrap_err();
+            let shown = error.to_string();
+            assert!(shown.starts_with(&format!("`in/pyproject.toml` line {line}: ")), "{shown}");
+            assert!(shown.contains(says), "{shown}");
+            let hint =
+                format!("run `{lock} lock`, and write `lock = \"in/{lock}.lock\"` in `[python]`");
+            assert_eq!(error.hint(), Some(hint.as_str()));
+            let selection = Selection { extras: &[], groups: &[] };
+            assert!(parse_beside_lock(&text, "p", &selection).is_ok());
+        }
+        // What is said of packages that nobody asks for changes nothing.
+        let others = format!(
+            "{project}[tool.uv.sources]\nother = {{ path = \"x\" }}\n{}explicit = true\n",
+            index("uv.index")
+        );
+        assert_eq!(asks(&others, &[], &[]).unwrap(), ["own-tool"]);
     }
 
     #[test]
