@@ -18,6 +18,10 @@ pub(crate) fn install(
     files: &Listing,
     env: &mut BTreeMap<String, String>,
 ) -> Result<()> {
+    let mut by_path = BTreeMap::new();
+    for entry in &files.entries {
+        by_path.entry(&entry.path).or_insert(entry);
+    }
     for entry in &files.entries {
         let path = RootPath::new(&format!("{PREFIX}/{}", entry.path))?;
         match &entry.kind {
@@ -26,8 +30,7 @@ pub(crate) fn install(
                 tree.add(Layer::Python, &path, 0o777, What::Symlink(target.clone()))?;
             }
             MemberKind::Hardlink(first) => {
-                let same = files.entries.iter().find(|other| other.path == *first);
-                if let Some(same) = same {
+                if let Some(same) = by_path.get(first) {
                     tree.add(Layer::Python, &path, same.mode, files.what(same)?)?;
                 }
             }
