@@ -353,3 +353,43 @@ fn odd_files_end_without_a_panic() {
         }
     }
 }
+
+#[test]
+fn a_program_starts_with_the_files_and_words_that_it_was_given() {
+    let script = |start: &str| {
+        let text = format!("FROM python:3.11\nWORKDIR /app\nCOPY . .\n{start}\n");
+        let mut files = import(&text, |_| {}).unwrap().files;
+        files.remove("lab.sh").unwrap().replace("#!/bin/sh\n", "").replace("[ $# -gt 0 ] || ", "")
+    };
+    let run = "exec \"$@\"\n";
+    for (start, expected) in [
+        (
+            "CMD python train.py --lr 0.1 --url https://x.org/a --out out/run1",
+            format!(
+                "set -- python /app/train.py --lr 0.1 --url https://x.org/a --out out/run1\n{run}"
+            ),
+        ),
+        ("CMD exec python train.py", format!("set -- python /app/train.py\n{run}")),
+        ("CMD [\"./run.sh\", \"1.5\"]", format!("set -- /app/run.sh 1.5\n{run}")),
+        (
+            "CMD [\"python\", \"-m\", \"train\"]",
+            format!("cd /app || exit\nset -- python -m train\n{run}"),
+        ),
+        (
+            "ENTRYPOINT [\"python\"]\nCMD [\"train.py\", \"0.5\"]",
+            "set -- /app/train.py 0.5\nexec python \"$@\"\n".to_owned(),
+        ),
+        ("ENTRYPOINT [\"tool\"]\nCMD [\"0.5\"]", "set -- 0.5\nexec tool \"$@\"\n".to_owned()),
+        (
+            "CMD python train.py && echo done",
+            "cd /app || exit\n[ $# -eq 0 ] || exec \"$@\"\npython train.py && echo done\n"
+                .to_owned(),
+        ),
+        (
+            "ENTRYPOINT [\"/bin/sh\", \"-c\", \"python train.py\"]",
+            "cd /app || exit\nexec /bin/sh -c 'python train.py' \"$@\"\n".to_owned(),
+        ),
+    ] {
+        assert_eq!(script(start), expected, "{start}");
+    }
+}

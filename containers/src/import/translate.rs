@@ -49,6 +49,11 @@ const CUDA_WHEELS: [&str; 10] = [
 /// The search path in an image of Debian's packages.
 const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Programs that run the file that follows them, and ends of the names of such files.
+const INTERPRETERS: [&str; 8] =
+    ["python", "bash", "sh", "dash", "Rscript", "perl", "julia", "node"];
+const SCRIPTS: [&str; 6] = [".py", ".sh", ".R", ".pl", ".jl", ".js"];
+
 /// Shells that wait for a person.
 const SHELLS: [&str; 4] = ["bash", "sh", "zsh", "dash"];
 
@@ -409,49 +414,115 @@ impl Work<'_> {
 
     /// How the image starts its program.
     fn launch(&mut self) -> Option<Launch> {
-        let absolute = |words: &[String]| -> Vec<String> {
-            let path = |word: &String| {
-                let inside = joined(&self.folder, word);
-                let is_file = !word.starts_with(['-', '/'])
-                    && self.copied.here(&inside).is_some_and(|here| {
-                        // A word may be called like a file that is not there.
-                        self.options.context.join(&here).is_file() || word.contains(['.', '/'])
-                    });
-                if is_file { inside } else { word.clone() }
-            };
-            words.iter().map(path).collect()
+        let text_of =
+            |found: &Option<(usize, Start)>| found.as_ref().map(|(_, found)| plain(found));
+        let (entrypoint, command) = (text_of(&self.entrypoint), text_of(&self.command));
+        // What follows a program is read by that.
+        let is_interpreter = |found: &Start| match found {
+            Start::Words(words) => matches!(words.as_slice(), [one] if is_interpreter(one)),
+            Start::Shell(_) | Start::Script(_) => false,
         };
-        let start = |start: &Start| match start {
-            Start::Words(words) => Start::Words(absolute(words)),
-            Start::Shell(text) => {
-                let commands = super::shell::commands(text);
-                let only = match commands.as_slice() {
-                    [one] if one.is_plain && !one.text.contains('$') => shlex::split(&one.text),
-                    _ => None,
-                };
-                only.map_or_else(|| start.clone(), |words| Start::Words(absolute(&words)))
-            }
-            Start::Script(_) => start.clone(),
-        };
+        let is_program = entrypoint.as_ref().is_none_or(is_interpreter);
+        let needs_folder = self.folder != "/"
+            && [entrypoint.as_ref(), command.as_ref()]
+                .into_iter()
+                .flatten()
+                .any(|found| self.is_of_folder(found));
+        let entrypoint = entrypoint.map(|found| self.absolute(found, true));
+        let command = command.map(|found| self.absolute(found, is_program));
         let is_shell = |found: &Start| {
             let Start::Words(words) = found else { return false };
             let name = words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
             words.is_empty() || (words.len() == 1 && SHELLS.contains(&name))
         };
-        let take = |found: &Option<(usize, Start)>| {
-            found.as_ref().map(|(_, found)| start(found)).filter(|found| !is_shell(found))
+        let mut launch = Launch {
+            entrypoint: entrypoint.filter(|found| !is_shell(found)),
+            command: command.filter(|found| !is_shell(found)),
+            folder: None,
         };
-        let launch = Launch { entrypoint: take(&self.entrypoint), command: take(&self.command) };
         let begins_nothing = launch.entrypoint.is_none() && launch.command.is_none();
-        if let (true, Some((line, _))) =
-            (begins_nothing, self.entrypoint.as_ref().or(self.command.as_ref()))
-        {
-            let fate =
-                Fate::Different("the image starts no program: a job names the one that it runs");
-            self.draft.fate(*line, "a shell", fate);
+        if let Some((line, _)) = self.entrypoint.as_ref().or(self.command.as_ref()) {
+            if begins_nothing {
+                let fate = Fate::Different(
+                    "the image starts no program: a job names the one that it runs",
+                );
+                self.draft.fate(*line, "a shell", fate);
+            } else if needs_folder {
+                launch.folder = Some(self.folder.clone());
+                let reason = format!(
+                    "the program starts in `{}`, as `WORKDIR` says: in a SIF it cannot write files there",
+                    self.folder
+                );
+                self.draft.other(*line, "WORKDIR", reason);
+            }
         }
         (!begins_nothing).then_some(launch)
     }
+
+    /// Whether a program depends on the folder in which it is started.
+    fn is_of_folder(&self, found: &Start) -> bool {
+        let words = match found {
+            Start::Shell(_) => return true,
+            Start::Script(_) => return false,
+            Start::Words(words) => words,
+        };
+        let Some(program) = words.first() else { return false };
+        let rest = words.get(1..).unwrap_or_default();
+        let has = |option: &str| rest.iter().any(|word| word == option);
+        let is_unknown = |word: &String| {
+            word.contains('/') && !word.starts_with('/') && self.file_of(word, true).is_none()
+        };
+        is_interpreter(program) && (has("-m") || has("-c") || has("-lc")) || is_unknown(program)
+    }
+
+    /// The words of a program with absolute paths of copied files: of those that exist, of scripts, and
+    /// of the first word, if that is a program.
+    fn absolute(&self, found: Start, is_program: bool) -> Start {
+        let Start::Words(words) = found else { return found };
+        let at_program = match words.first() {
+            Some(first) if is_interpreter(first) => 1,
+            _ => 0,
+        };
+        let words = words.into_iter().enumerate().map(|(at, word)| {
+            let may_be_missing =
+                is_program && at == at_program || SCRIPTS.iter().any(|end| word.ends_with(end));
+            self.file_of(&word, may_be_missing).unwrap_or(word)
+        });
+        Start::Words(words.collect())
+    }
+
+    /// The path of a copied file in the image, by a word that names it from the working folder.
+    fn file_of(&self, word: &str, may_be_missing: bool) -> Option<String> {
+        if word.starts_with(['-', '/']) || word.contains([' ', ':', '$']) {
+            return None;
+        }
+        let inside = joined(&self.folder, word);
+        let here = self.copied.here(&inside)?;
+        let is_named = may_be_missing && word.contains(['.', '/']);
+        (is_named || self.options.context.join(&here).is_file()).then_some(inside)
+    }
+}
+
+/// A program as words, if its text is one plain command of a shell.
+fn plain(found: &Start) -> Start {
+    let Start::Shell(text) = found else { return found.clone() };
+    let commands = super::shell::commands(text);
+    let words = match commands.as_slice() {
+        [one] if one.is_plain && !one.text.contains('$') => shlex::split(&one.text),
+        _ => None,
+    };
+    let Some(mut words) = words else { return found.clone() };
+    if words.first().is_some_and(|word| word == "exec") {
+        words.remove(0);
+    }
+    Start::Words(words)
+}
+
+/// Whether a program runs the file that follows it, such as `/usr/bin/python3.11`.
+fn is_interpreter(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.contains(&name)
 }
 
 /// Whether this is the name of an image, with or without `docker://`.

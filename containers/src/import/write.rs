@@ -14,6 +14,8 @@ use crate::singularity::quoted;
 pub(super) struct Launch {
     pub(super) entrypoint: Option<Start>,
     pub(super) command: Option<Start>,
+    /// The folder in which it starts; `None` for that of the job.
+    pub(super) folder: Option<String>,
 }
 
 /// Writes the recipe.
@@ -122,6 +124,9 @@ fn script(launch: &Launch) -> String {
     let words =
         |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let mut text = "#!/bin/sh\n".to_owned();
+    if let Some(folder) = &launch.folder {
+        text.push_str(&format!("cd {} || exit\n", quoted(folder)));
+    }
     match (&launch.entrypoint, &launch.command) {
         (Some(Start::Script(script)), _) => text.push_str(&unindented(script)),
         // As Docker has it, the text of a shell sees neither CMD nor arguments.
