@@ -177,6 +177,12 @@ pub enum Error {
         /// Where the lock should be.
         path: String,
     },
+    /// A file of another program where the lock would be written.
+    #[error("`{path}` was made by another program, and the lock of this recipe has its name")]
+    ForeignLock {
+        /// The file.
+        path: String,
+    },
     /// A folder of packages that is not there.
     #[error("the folder `{path}` does not exist")]
     NoFolder {

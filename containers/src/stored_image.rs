@@ -275,7 +275,13 @@ fn assignment(line: &str) -> Option<(String, String)> {
     if name.is_empty() || !name.chars().all(good) {
         return None;
     }
-    let value = unquoted(value.trim());
+    let value = value.trim();
+    // A line within a longer word, such as a pattern of `case`, sets nothing.
+    let is_open = |c: char| value.starts_with(c) && (value.len() == 1 || !value.ends_with(c));
+    if is_open('"') || is_open('\'') || value.matches('{').count() != value.matches('}').count() {
+        return None;
+    }
+    let value = unquoted(value);
     let default = value.strip_prefix(&format!("${{{name}:-")).and_then(|v| v.strip_suffix('}'));
     let value = default.map_or_else(|| value.clone(), unquoted);
     Some((name.to_owned(), value))
@@ -295,6 +301,20 @@ fn unquoted(word: &str) -> String {
 mod tests {
     use super::*;
     use crate::rootfs::FileBytes;
+
+    #[test]
+    fn assignments_are_told_from_patterns() {
+        let pair = |name: &str, value: &str| Some((name.to_owned(), value.to_owned()));
+        for (line, expected) in [
+            ("export A=\"${A:-\"x y\"}\"", pair("A", "x y")),
+            ("A='it'", pair("A", "it")),
+            ("PYTHONPATH=}", None),
+            ("PYTHONPATH=\"*)", None),
+            ("*[!A]B=*)", None),
+        ] {
+            assert_eq!(assignment(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn one_layer_of_zstd_needs_what_zstd_needs() {

@@ -28,6 +28,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         }
         Error::NoRecipe { .. } => "write a recipe: `gular help image` and docs/images.md show how",
         Error::NoLock { .. } => "make the lock file with `gular image lock`",
+        Error::ForeignLock { .. } => "rename the recipe, for example to `image.toml`",
         Error::NoFolder { .. } => "make and fill the folder with `gular image lock --vendor DIR`",
         Error::NotOffline => {
             "run `gular image lock --vendor DIR` once with a network; then `gular image build --from-vendor DIR --offline` needs none"

@@ -83,7 +83,8 @@ fn facts<'data, R: ReadRef<'data>>(data: R) -> read::Result<ElfFacts> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut facts = ElfFacts { machine: header.e_machine.get(endian).0, ..ElfFacts::default() };
     for segment in header.program_headers(endian, data)? {
-        if let Some(path) = segment.interpreter(endian, data)? {
+        // Qt's libraries have an empty one, which starts nothing.
+        if let Some(path) = segment.interpreter(endian, data)?.filter(|path| !path.is_empty()) {
             facts.interpreter = Some(text(path));
         }
     }

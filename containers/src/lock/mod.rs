@@ -14,6 +14,7 @@ pub use self::changes::{BaseMoved, Changes};
 pub use self::document::{Debian, ImageLock, Oci, python_inputs, recipe_digest};
 pub use self::resolve::{DEFAULT_SUITE, resolve};
 pub(crate) use self::resolve::{OnBase, resolve_on};
+pub(crate) use self::text::LOCK_BEGINS;
 pub use self::vendor::vendor;
 pub use crate::package_sources::Sources;
 pub use crate::python::LockedPython;

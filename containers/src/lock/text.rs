@@ -33,6 +33,9 @@ const MAX_BYTES: u64 = 16 << 20;
 const HEAD: &str =
     "# Made by `gular image lock`: change the recipe and lock again, not this file.\n\n";
 
+/// How each lock that this program wrote begins.
+pub(crate) const LOCK_BEGINS: &str = "# Made by `gular image lock`";
+
 #[derive(Deserialize)]
 struct Head {
     version: u32,

@@ -55,6 +55,7 @@ pub fn lock(
 ) -> Result<Locked> {
     let project = Project::open(&options.recipe)?;
     // A lock that cannot be read is made again.
+    project.check_lock_path()?;
     let old = project.lock().unwrap_or_default();
     let places = Bases { cache: &options.cache, vendor: &[], limits: &Limits::default() };
     let lock = resolve(&project, &options.sources, options.offline, &places, transport, watch)?;

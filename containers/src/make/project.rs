@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::lock::ImageLock;
+use crate::lock::{ImageLock, LOCK_BEGINS};
 use crate::recipe::Recipe;
 use crate::{Error, Result};
 
@@ -47,6 +47,7 @@ impl Project {
     /// # Errors
     /// Those of [`ImageLock::open`].
     pub fn lock(&self) -> Result<Option<ImageLock>> {
+        self.check_lock_path()?;
         self.lock_path.exists().then(|| ImageLock::open(&self.lock_path)).transpose()
     }
 
@@ -61,12 +62,30 @@ impl Project {
         Ok(lock)
     }
 
+    /// Checks that the file beside the recipe is a lock of this program, if there is one: `uv.lock`
+    /// beside `uv.toml` is not.
+    ///
+    /// # Errors
+    /// [`Error::ForeignLock`].
+    pub fn check_lock_path(&self) -> Result<()> {
+        let path = &self.lock_path;
+        let is_ours =
+            |text: String| text.starts_with(LOCK_BEGINS) || ImageLock::parse(&text, "").is_ok();
+        match fs::read_to_string(path) {
+            Ok(text) if !is_ours(text) => {
+                Err(Error::ForeignLock { path: path.display().to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the lock under a temporary name, then renames it. Returns whether that changed the
     /// file.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::ForeignLock`].
     pub fn write_lock(&self, lock: &ImageLock) -> Result<bool> {
+        self.check_lock_path()?;
         let text = lock.to_text();
         if self.has_lock_text(&text) {
             return Ok(false);
