@@ -77,7 +77,7 @@ pub(crate) struct Found {
 
 /// Where the numbers of a dataset are.
 pub(crate) enum Stored {
-    Hdf5(Dataset),
+    Hdf5(Box<Dataset>),
     Npy(NpyRows),
 }
 
@@ -166,7 +166,7 @@ fn look(name: &str, dataset: Dataset) -> Option<Found> {
     let kind = RowKind { dtype, shape, axes: None, nodata };
     let (name, has_names) = (name.to_owned(), has_names(dataset.dtype()));
     let is_bare = netcdf::is_bare_dimension(&dataset);
-    let stored = Stored::Hdf5(dataset);
+    let stored = Stored::Hdf5(Box::new(dataset));
     Some(Found { name, stored, n, kind, packed, valid, dimensions, is_scale, has_names, is_bare })
 }
 
