@@ -7,6 +7,7 @@ use super::draft::Draft;
 use super::shell::{self, Command};
 use super::step::Fate;
 use super::variables::Variables;
+use crate::package::names_a_user;
 
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy)]
@@ -25,8 +26,19 @@ const VENV: Outcome = Outcome::Left(Fate::Different(
     "packages are installed for the image's own Python, without a virtual environment",
 ));
 const CONDA: Outcome = Outcome::Left(Fate::Missing(
-    "a recipe does not install conda packages: name those that PyPI has in the requirements",
+    "a recipe takes a whole environment: pack one that works with `conda-pack`, and name the archive in `[conda]`; or name the packages that PyPI has in the requirements",
 ));
+const UPGRADE: Outcome = Outcome::Left(Fate::Different(
+    "Debian's packages have the versions of the lock; those of another base are not upgraded",
+));
+const REMOVE: Outcome = Outcome::Left(Fate::Different(
+    "no package is removed: take those that the image does not need out of `packages`",
+));
+const BUILD_DEPENDS: Outcome = Outcome::Left(Fate::Missing(
+    "name the packages that it installs in `packages`, if the image needs them",
+));
+const INDEX: Outcome =
+    Outcome::Left(Fate::Missing("write the indexes of packages into the requirements"));
 const PROJECT: Outcome = Outcome::Left(Fate::Missing(
     "export its packages with `uv export --format pylock.toml`, and name that file in `lock` of `[python]`",
 ));
@@ -60,11 +72,17 @@ const CACHE: Outcome = Outcome::Left(Fate::Different(
 /// <https://docs.astral.sh/uv/reference/cli/>, <https://docs.conda.io/projects/conda/en/stable/commands/>.
 const COMMANDS: &[(&[&str], Outcome)] = &[
     (&["apt-get", "install"], Outcome::Packages),
-    (&["apt", "install"], Outcome::Packages),
-    (&["aptitude", "install"], Outcome::Packages),
-    (&["apt-get"], NEEDLESS),
-    (&["apt"], NEEDLESS),
-    (&["aptitude"], NEEDLESS),
+    (&["apt-get", "update"], NEEDLESS),
+    (&["apt-get", "clean"], NEEDLESS),
+    (&["apt-get", "autoclean"], NEEDLESS),
+    (&["apt-get", "autoremove"], NEEDLESS),
+    (&["apt-get", "check"], NEEDLESS),
+    (&["apt-get", "upgrade"], UPGRADE),
+    (&["apt-get", "dist-upgrade"], UPGRADE),
+    (&["apt-get", "full-upgrade"], UPGRADE),
+    (&["apt-get", "remove"], REMOVE),
+    (&["apt-get", "purge"], REMOVE),
+    (&["apt-get", "build-dep"], BUILD_DEPENDS),
     (&["apt-mark"], NEEDLESS),
     (&["apt-key"], OTHER_PACKAGES),
     (&["add-apt-repository"], OTHER_PACKAGES),
@@ -79,7 +97,13 @@ const COMMANDS: &[(&[&str], Outcome)] = &[
         &["pip", "uninstall"],
         Outcome::Left(Fate::Different("it is not needed: only what is named is installed")),
     ),
-    (&["pip"], NEEDLESS),
+    (&["pip", "cache"], NEEDLESS),
+    (&["pip", "check"], NEEDLESS),
+    (&["pip", "debug"], NEEDLESS),
+    (&["pip", "freeze"], NEEDLESS),
+    (&["pip", "list"], NEEDLESS),
+    (&["pip", "show"], NEEDLESS),
+    (&["pip", "config"], INDEX),
     (&["uv", "pip", "install"], Outcome::Wheels),
     (&["uv", "venv"], VENV),
     (&["uv", "cache"], NEEDLESS),
@@ -92,8 +116,6 @@ const COMMANDS: &[(&[&str], Outcome)] = &[
     (&["ensurepip"], NEEDLESS),
     (&["venv"], VENV),
     (&["virtualenv"], VENV),
-    (&["."], VENV),
-    (&["source"], VENV),
     (&["conda", "clean"], NEEDLESS),
     (&["conda", "config"], NEEDLESS),
     (&["conda", "init"], NEEDLESS),
@@ -150,7 +172,7 @@ fn unknown() -> Outcome {
 }
 
 /// Programs with other names.
-const SAME: [(&str, &str); 7] = [
+const SAME: [(&str, &str); 9] = [
     ("pip3", "pip"),
     ("python3", "python"),
     ("mamba", "conda"),
@@ -158,6 +180,8 @@ const SAME: [(&str, &str); 7] = [
     ("bash", "sh"),
     ("dash", "sh"),
     ("apt-fast", "apt-get"),
+    ("apt", "apt-get"),
+    ("aptitude", "apt-get"),
 ];
 
 /// Folders of files that no image needs.
@@ -172,33 +196,184 @@ const CACHES: [&str; 8] = [
     ".cache",
 ];
 
-/// Options of `apt-get install` that have a value of their own.
-const APT_VALUES: [&str; 5] = ["-t", "--target-release", "-o", "-c", "--default-release"];
+/// Options of `apt-get` with a value
+/// (<https://manpages.debian.org/bookworm/apt/apt-get.8.en.html>).
+const APT_VALUES: [&str; 6] = [
+    "--target-release",
+    "--default-release",
+    "--option",
+    "--config-file",
+    "--host-architecture",
+    "--build-profiles",
+];
+/// Letters of such options.
+const APT_LETTERS: &str = "tocaP";
 
-/// Options of `pip install` that have a value, and matter for nothing here.
-const PIP_VALUES: [&str; 22] = [
-    "--trusted-host",
-    "--timeout",
-    "--retries",
-    "--platform",
-    "--python-version",
-    "--only-binary",
-    "--no-binary",
-    "--progress-bar",
+/// Options of `pip` and `uv pip` without a value that change nothing here
+/// (<https://pip.pypa.io/en/stable/cli/pip_install/>,
+/// <https://docs.astral.sh/uv/reference/cli/#uv-pip-install>).
+const PIP_FLAGS: [&str; 31] = [
+    "--break-system-packages",
+    "--compile",
+    "--compile-bytecode",
+    "--debug",
+    "--disable-pip-version-check",
+    "--exact",
+    "--force-reinstall",
+    "--ignore-installed",
+    "--isolated",
+    "--native-tls",
+    "--no-build-isolation",
+    "--no-cache",
+    "--no-cache-dir",
+    "--no-clean",
+    "--no-color",
+    "--no-compile",
+    "--no-config",
+    "--no-input",
+    "--no-progress",
+    "--no-python-version-warning",
+    "--no-warn-conflicts",
+    "--no-warn-script-location",
+    "--prefer-binary",
+    "--quiet",
+    "--reinstall",
+    "--require-hashes",
+    "--system",
+    "--upgrade",
+    "--use-pep517",
+    "--user",
+    "--verbose",
+];
+/// Letters of such options.
+const PIP_FLAG_LETTERS: &str = "UqvIn";
+
+/// Options of `pip` and `uv pip` with a value that change nothing here.
+const PIP_VALUES: [&str; 35] = [
+    "--allow-insecure-host",
+    "--build-option",
     "--cache-dir",
-    "--proxy",
     "--cert",
-    "--log",
-    "--src",
-    "--upgrade-strategy",
-    "--index-strategy",
-    "--python",
-    "-p",
+    "--client-cert",
+    "--color",
+    "--config-setting",
     "--config-settings",
+    "--exists-action",
     "--global-option",
-    "--use-feature",
+    "--index-strategy",
+    "--install-option",
+    "--keyring-provider",
     "--link-mode",
+    "--log",
+    "--only-binary",
+    "--progress-bar",
+    "--proxy",
+    "--python",
+    "--refresh-package",
+    "--reinstall-package",
+    "--report",
+    "--resume-retries",
+    "--retries",
+    "--root-user-action",
+    "--src",
+    "--timeout",
+    "--trusted-host",
+    "--upgrade-package",
+    "--upgrade-strategy",
+    "--use-deprecated",
+    "--use-feature",
+    "--no-build-isolation-package",
+    "--no-build-package",
+    "--default-timeout",
+];
+
+/// Options of `pip` and `uv pip` with a value that change what is installed, in ways that
+/// requirements do not say.
+const PIP_OTHERS: [&str; 22] = [
+    "--abi",
+    "--build-constraint",
+    "--build-constraints",
+    "--config-file",
+    "--directory",
+    "--exclude-newer",
+    "--exclude-newer-package",
+    "--excludes",
+    "--extra",
+    "--fork-strategy",
+    "--group",
     "--implementation",
+    "--no-binary",
+    "--no-binary-package",
+    "--override",
+    "--overrides",
+    "--platform",
+    "--prerelease",
+    "--python-platform",
+    "--python-version",
+    "--resolution",
+    "--torch-backend",
+];
+
+/// Options of `pip` and `uv pip` with a value that become part of the requirements, or are told.
+const PIP_TAKEN: [&str; 13] = [
+    "--constraint",
+    "--constraints",
+    "--default-index",
+    "--editable",
+    "--extra-index-url",
+    "--find-links",
+    "--index",
+    "--index-url",
+    "--prefix",
+    "--requirement",
+    "--requirements",
+    "--root",
+    "--target",
+];
+
+/// Letters of options of `pip` and `uv pip` with a value, and their names.
+const PIP_LETTERS: [(char, &str); 10] = [
+    ('r', "--requirement"),
+    ('c', "--constraint"),
+    ('i', "--index-url"),
+    ('f', "--find-links"),
+    ('e', "--editable"),
+    ('t', "--target"),
+    ('p', "--python"),
+    ('C', "--config-settings"),
+    ('b', "--build-constraints"),
+    ('P', "--upgrade-package"),
+];
+
+/// Variables that are the same as options of `pip` and `uv`, and these options
+/// (<https://pip.pypa.io/en/stable/topics/configuration/>,
+/// <https://docs.astral.sh/uv/reference/environment/>).
+const SETTINGS: [(&str, &str); 12] = [
+    ("PIP_INDEX_URL", "--index-url"),
+    ("PIP_EXTRA_INDEX_URL", "--extra-index-url"),
+    ("PIP_FIND_LINKS", "--find-links"),
+    ("PIP_CONSTRAINT", "--constraint"),
+    ("PIP_NO_BINARY", "--no-binary"),
+    ("UV_INDEX_URL", "--index-url"),
+    ("UV_DEFAULT_INDEX", "--index-url"),
+    ("UV_INDEX", "--extra-index-url"),
+    ("UV_EXTRA_INDEX_URL", "--extra-index-url"),
+    ("UV_FIND_LINKS", "--find-links"),
+    ("UV_CONSTRAINT", "--constraint"),
+    ("UV_TORCH_BACKEND", "--torch-backend"),
+];
+
+/// Parts of the names of other variables that change what is installed.
+const CHOOSING: [&str; 9] = [
+    "INDEX",
+    "CONSTRAINT",
+    "FIND_LINKS",
+    "BINARY",
+    "OVERRIDE",
+    "PRERELEASE",
+    "PIP_PRE",
+    "EXCLUDE_NEWER",
+    "REQUIREMENT",
 ];
 
 /// Packages that only install others.
@@ -214,6 +389,8 @@ pub(super) struct Walk<'a> {
     pub(super) context: &'a Path,
     /// Lines that are written to Apptainer's script of variables, and where.
     pub(super) environment: Vec<(usize, String)>,
+    /// Variables that are set for the present command alone.
+    pub(super) before: Vec<(String, String)>,
 }
 
 impl Walk<'_> {
@@ -226,6 +403,7 @@ impl Walk<'_> {
 
     fn command(&mut self, command: &Command, line: usize) {
         let text = &command.text;
+        self.before.clear();
         if !command.is_plain {
             if let Some(assignment) = to_environment(text) {
                 self.environment.push((line, assignment));
@@ -239,6 +417,11 @@ impl Walk<'_> {
             Err(name) => {
                 let plain = shlex::split(text).unwrap_or_default();
                 let outcome = outcome_of(&self.names(&plain));
+                for (name, value) in plain.iter().filter_map(|word| word.split_once('=')) {
+                    if value.contains('$') {
+                        self.variables.forget(name);
+                    }
+                }
                 return match outcome {
                     Outcome::Packages | Outcome::Wheels => {
                         let reason = format!("the value of `${name}` is not known here");
@@ -276,6 +459,7 @@ impl Walk<'_> {
                         self.variables.set(&name, value);
                         return vec![":".to_owned()];
                     }
+                    self.before.extend(assigns(word));
                     rest = others;
                 }
                 _ => break,
@@ -322,6 +506,9 @@ impl Walk<'_> {
             }
             // Debian's `python3` has this name, too, in images with `[python]`.
             "ln" if rest.last().is_some_and(|to| to.ends_with("/python")) => return,
+            "." | "source" if rest.first().is_some_and(|script| script.ends_with("/activate")) => {
+                return self.outcome(VENV, line, text, &[]);
+            }
             "sh" if rest
                 .first()
                 .is_some_and(|word| word.starts_with('-') && word.ends_with('c')) =>
@@ -345,7 +532,7 @@ impl Walk<'_> {
             Outcome::Nothing => {}
             Outcome::Left(fate) => self.draft.fate(line, text, fate),
             Outcome::Packages => self.packages(line, text, rest),
-            Outcome::Wheels => self.wheels(line, text, rest),
+            Outcome::Wheels => self.wheels(line, text, first, rest),
         }
     }
 
@@ -354,11 +541,21 @@ impl Walk<'_> {
         let mut words = words.iter().filter(|word| *word != "install");
         let mut recommends = true;
         while let Some(word) = words.next() {
-            if APT_VALUES.contains(&word.as_str()) {
-                words.next();
-            } else if word.starts_with('-') {
-                recommends &=
-                    word != "--no-install-recommends" && !word.contains("Recommends=false");
+            if word.starts_with('-') {
+                let own = takes_next(word, &APT_VALUES, APT_LETTERS);
+                let value = own.then(|| words.next()).flatten().map_or("", String::as_str);
+                recommends &= word != "--no-install-recommends"
+                    && ![word, value].iter().any(|text| text.contains("Recommends=false"));
+                let short = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+                let letter = short.and_then(|rest| rest.chars().find(|c| APT_LETTERS.contains(*c)));
+                let release = (letter == Some('t') || word.contains("-release"))
+                    .then_some(if own { value } else { word });
+                if let Some(release) = release {
+                    let reason = format!(
+                        "packages come from the base's release and its updates, not from `{release}`"
+                    );
+                    self.draft.other(line, text, reason);
+                }
             } else if word.contains('/') || word.ends_with(".deb") || word.contains('*') {
                 let reason = format!("`{word}` is not the name of a package in Debian's archive");
                 self.draft.missing(line, text, reason);
@@ -383,75 +580,48 @@ impl Walk<'_> {
     }
 
     /// `pip install …`
-    fn wheels(&mut self, line: usize, text: &str, words: &[String]) {
-        let words = words.iter().skip_while(|word| *word != "install").skip(1);
-        let words: Vec<String> = words.flat_map(|word| split_option(word)).collect();
-        let mut words = words.iter();
-        let mut requirements = Vec::new();
-        let mut wheels = Vec::new();
-        while let Some(word) = words.next() {
-            let value = &mut || words.next().cloned().unwrap_or_default();
-            match word.as_str() {
-                "-r" | "--requirement" | "--requirements" => {
-                    let (option, file) = ("-r", value());
-                    match self.file_here(&file) {
-                        Some(here) => requirements.push(format!("{option} {here}")),
-                        None => self.no_file(line, text, &file),
+    fn wheels(&mut self, line: usize, text: &str, program: &str, words: &[String]) {
+        let Some(given) = given(words) else {
+            let reason = "it has an option that is not known here, and the word after it may be its value: write a requirements file";
+            return self.draft.missing(line, text, reason);
+        };
+        let mut asked = Asked::default();
+        let told = |name: &str| given.iter().any(|given| given.is(name));
+        let mut settings = self.variables.clone();
+        for (name, value) in &self.before {
+            settings.set(name, value.clone());
+        }
+        let prefix = if program == "uv" { "UV_" } else { "PIP_" };
+        for (name, value) in settings.all().filter(|(name, _)| name.starts_with(prefix)) {
+            let text = format!("{name}={value}");
+            match SETTINGS.iter().find(|(found, _)| *found == name) {
+                Some((_, option)) if !told(option) => {
+                    for value in value.split_whitespace() {
+                        self.option(line, &text, option, Some(value.to_owned()), &mut asked);
                     }
                 }
-                "-c" | "--constraint" => {
-                    let file = value();
-                    match self.file_here(&file) {
-                        Some(here) => requirements.push(format!("-c {here}")),
-                        None => self.no_file(line, text, &file),
-                    }
+                None if CHOOSING.iter().any(|part| name.contains(part)) => {
+                    let reason = "it is not taken into the requirements: see to it";
+                    self.draft.missing(line, &text, reason);
                 }
-                "-i" | "--index-url" | "--extra-index-url" | "--default-index" | "--index" => {
-                    let url = value();
-                    if !matches!(
-                        url.trim_end_matches('/'),
-                        "https://pypi.org/simple" | "https://pypi.python.org/simple"
-                    ) {
-                        requirements.push(format!("--extra-index-url {url}"));
-                    }
-                }
-                "-f" | "--find-links" => requirements.push(format!("--find-links {}", value())),
-                "-e" | "--editable" => {
-                    let path = value();
-                    self.project(line, text, &path);
-                }
-                "-t" | "--target" | "--prefix" | "--root" => {
-                    let reason = format!(
-                        "packages are installed for the image's own Python, not in `{}`",
-                        value()
-                    );
-                    self.draft.other(line, text, reason);
-                }
-                "--no-deps" => {
-                    self.draft.other(line, text, "what the packages depend on is installed, too");
-                }
-                "--pre" => requirements.push("--pre".to_owned()),
-                word if PIP_VALUES.contains(&word) => drop(value()),
-                word if word.starts_with('-') => {}
-                word if word.ends_with(".whl") && !word.contains("://") => {
-                    match self.file_here(word) {
-                        Some(here) => wheels.push(here),
-                        None => self.no_file(line, text, word),
-                    }
-                }
-                word if word.starts_with("git+") => requirements.push(word.to_owned()),
-                word if word.contains("://") && !word.contains('@') => match wheel_name(word) {
-                    Some(name) => requirements.push(format!("{name} @ {word}")),
-                    None => {
-                        let reason =
-                            "it is not a wheel: build one, and name it in `wheels` of `[python]`";
-                        self.draft.missing(line, text, reason);
-                    }
-                },
-                word if word.starts_with(['.', '/']) => self.project(line, text, word),
-                word if INSTALLERS.contains(&name_of(word)) => {}
-                word => requirements.push(word.to_owned()),
+                _ => {}
             }
+        }
+        for given in &given {
+            match given {
+                Given::Word(word) => self.wheel(line, text, word, &mut asked),
+                Given::Option(name, value) => {
+                    self.option(line, text, name, value.clone(), &mut asked);
+                }
+            }
+        }
+        let Asked { requirements, wheels, index, is_secret } = asked;
+        // Without their index, packages of these names would come from PyPI.
+        if is_secret {
+            return self.draft.missing(line, text, SECRET);
+        }
+        if !requirements.is_empty() {
+            self.draft.indexes.push((line, text.to_owned(), index));
         }
         for line in requirements {
             if !self.draft.requirements.contains(&line) {
@@ -459,6 +629,98 @@ impl Walk<'_> {
             }
         }
         self.draft.wheels.extend(wheels);
+    }
+
+    /// An option of `pip install`.
+    fn option(
+        &mut self,
+        line: usize,
+        text: &str,
+        name: &str,
+        value: Option<String>,
+        asked: &mut Asked,
+    ) {
+        let value = value.unwrap_or_default();
+        if value.contains("://") && names_a_user(&value) {
+            asked.is_secret = true;
+            return;
+        }
+        let is_pypi = matches!(
+            value.trim_end_matches('/'),
+            "https://pypi.org/simple" | "https://pypi.python.org/simple"
+        );
+        match name {
+            "--requirement" | "--requirements" | "--constraint" | "--constraints" => {
+                let option = if name.starts_with("--r") { "-r" } else { "-c" };
+                match self.file_here(&value) {
+                    Some(here) => asked.requirements.push(format!("{option} {here}")),
+                    None => self.no_file(line, text, &value),
+                }
+            }
+            "--index-url" | "--default-index" => {
+                asked.index = (!is_pypi).then(|| format!("--index-url {value}"));
+            }
+            "--extra-index-url" | "--index" => {
+                // uv's indexes may have a name: `NAME=URL`.
+                let named = value.split_once('=').filter(|(name, _)| !name.contains(['/', ':']));
+                let url = named.map_or(value.as_str(), |(_, url)| url);
+                if !is_pypi {
+                    asked.requirements.push(format!("--extra-index-url {url}"));
+                }
+            }
+            "--no-index" => asked.index = Some(name.to_owned()),
+            "--find-links" if value.contains("://") => {
+                asked.requirements.push(format!("--find-links {value}"));
+            }
+            "--find-links" => {
+                let here = self.copied.here(&joined(&self.folder, &value));
+                match here.filter(|here| self.context.join(here).is_dir()) {
+                    Some(here) => asked.requirements.push(format!("--find-links {here}")),
+                    None => self.no_file(line, text, &value),
+                }
+            }
+            "--editable" => self.project(line, text, &value),
+            "--target" | "--prefix" | "--root" => {
+                let reason =
+                    format!("packages are installed for the image's own Python, not in `{value}`");
+                self.draft.other(line, text, reason);
+            }
+            "--no-deps" => {
+                self.draft.other(line, text, "what the packages depend on is installed, too")
+            }
+            "--pre" => asked.requirements.push(name.to_owned()),
+            name if PIP_FLAGS.contains(&name) || PIP_VALUES.contains(&name) => {}
+            name => {
+                let reason =
+                    format!("the option `{name}` is not taken into the requirements: see to it");
+                self.draft.missing(line, text, reason);
+            }
+        }
+    }
+
+    /// What `pip install` installs.
+    fn wheel(&mut self, line: usize, text: &str, word: &str, asked: &mut Asked) {
+        match word {
+            word if word.contains("://") && names_a_user(word) => {
+                self.draft.missing(line, text, SECRET);
+            }
+            word if word.ends_with(".whl") && !word.contains("://") => match self.file_here(word) {
+                Some(here) => asked.wheels.push(here),
+                None => self.no_file(line, text, word),
+            },
+            word if word.starts_with("git+") => asked.requirements.push(word.to_owned()),
+            word if word.contains("://") && !word.contains('@') => match wheel_name(word) {
+                Some(name) => asked.requirements.push(format!("{name} @ {word}")),
+                None => {
+                    let reason =
+                        "it is not a wheel: build one, and name it in `wheels` of `[python]`";
+                    self.draft.missing(line, text, reason);
+                }
+            },
+            word if word.starts_with(['.', '/']) => self.project(line, text, word),
+            word if INSTALLERS.contains(&name_of(word)) => {}
+            word => asked.requirements.push(word.to_owned()),
+        }
     }
 
     fn no_file(&mut self, line: usize, text: &str, file: &str) {
@@ -491,18 +753,85 @@ fn to_environment(text: &str) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// `--option=value` and `-rfile` as two words.
-fn split_option(word: &str) -> Vec<String> {
-    if word.starts_with("--")
-        && let Some((option, value)) = word.split_once('=')
-    {
-        return vec![option.to_owned(), value.to_owned()];
+/// Why a URL with a password becomes nothing.
+const SECRET: &str = "a URL has a user name or password, which the recipe and the lock would reveal: fetch the wheels, and name them in `wheels` of `[python]`";
+
+/// What one `pip install` asks for.
+#[derive(Debug, Default)]
+struct Asked {
+    requirements: Vec<String>,
+    wheels: Vec<String>,
+    /// The option that says where packages come from, unless it is PyPI.
+    index: Option<String>,
+    /// Whether an option has a password.
+    is_secret: bool,
+}
+
+/// A word of `pip install`, or an option by its long name.
+#[derive(Debug)]
+enum Given {
+    Word(String),
+    Option(String, Option<String>),
+}
+
+impl Given {
+    fn is(&self, name: &str) -> bool {
+        matches!(self, Self::Option(found, _) if found == name)
     }
-    match word.strip_prefix("-r") {
-        Some(file) if !file.is_empty() && !word.starts_with("--") => {
-            vec!["-r".to_owned(), file.to_owned()]
+}
+
+/// The options and words of `pip …`, without the verbs. `None` if it cannot be told whether a word
+/// is the value of an option.
+fn given(words: &[String]) -> Option<Vec<Given>> {
+    let valued = |name: &str| {
+        [&PIP_VALUES[..], &PIP_OTHERS, &PIP_TAKEN].iter().any(|table| table.contains(&name))
+    };
+    let mut all = Vec::new();
+    let mut is_install = false;
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        if let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')) {
+            let at = letters.char_indices().find(|(_, c)| !PIP_FLAG_LETTERS.contains(*c));
+            let Some((at, letter)) = at else { continue };
+            let (_, name) = PIP_LETTERS.iter().find(|(found, _)| *found == letter)?;
+            let rest = letters.get(at + letter.len_utf8()..).unwrap_or_default();
+            let rest = rest.strip_prefix('=').unwrap_or(rest);
+            let value = if rest.is_empty() { words.next()?.clone() } else { rest.to_owned() };
+            all.push(Given::Option((*name).to_owned(), Some(value)));
+        } else if let Some((name, value)) = word.split_once('=').filter(|_| word.starts_with("--"))
+        {
+            all.push(Given::Option(name.to_owned(), Some(value.to_owned())));
+        } else if word.starts_with("--") && word.len() > 2 {
+            let name = word.as_str();
+            let known = PIP_FLAGS.contains(&name)
+                || ["--no-deps", "--no-index", "--pre"].contains(&name)
+                || words.peek().is_none_or(|next| next.starts_with('-'));
+            let value = match valued(name) {
+                true => Some(words.next()?.clone()),
+                false if known => None,
+                false => return None,
+            };
+            all.push(Given::Option(name.to_owned(), value));
+        } else if is_install {
+            if word != "--" {
+                all.push(Given::Word(word.clone()));
+            }
+        } else {
+            is_install = word == "install";
         }
-        _ => vec![word.to_owned()],
+    }
+    Some(all)
+}
+
+/// Whether the next word is the value of this option.
+fn takes_next(word: &str, names: &[&str], letters: &str) -> bool {
+    match word.strip_prefix('-') {
+        Some(rest) if !rest.starts_with('-') => {
+            // `-yt RELEASE`, and `-tRELEASE`.
+            rest.find(|c| letters.contains(c) || c == '=')
+                .is_some_and(|at| at + 1 == rest.len() && rest.ends_with(|c| letters.contains(c)))
+        }
+        _ => names.contains(&word),
     }
 }
 
@@ -520,13 +849,29 @@ fn wheel_name(url: &str) -> Option<String> {
 }
 
 fn outcome_of(words: &[String]) -> Outcome {
+    let program = words.first().map_or("", String::as_str);
+    let valued = |word: &str| match program {
+        "apt-get" => takes_next(word, &APT_VALUES, APT_LETTERS),
+        "pip" | "uv" => {
+            let names = [&PIP_VALUES[..], &PIP_OTHERS, &PIP_TAKEN, &["--project"]].concat();
+            takes_next(word, &names, "")
+        }
+        _ => false,
+    };
     // `apt-get -y install` and `conda run pip` have options before the verb.
-    let verbs: Vec<&str> = words
-        .iter()
-        .enumerate()
-        .filter(|(n, word)| *n == 0 || !word.starts_with('-'))
-        .map(|(_, word)| word.as_str())
-        .collect();
+    let mut verbs = vec![program];
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
+        if valued(word) {
+            rest.next();
+        } else if !word.starts_with('-') {
+            verbs.push(word);
+        }
+    }
+    let only_says = |word: &String| matches!(word.as_str(), "--version" | "--help");
+    if verbs.len() == 1 && words.len() == 2 && words.last().is_some_and(only_says) {
+        return NEEDLESS;
+    }
     let fits = |row: &&(&[&str], Outcome)| {
         row.0.iter().enumerate().all(|(n, wanted)| verbs.get(n) == Some(wanted))
     };

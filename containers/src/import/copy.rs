@@ -83,10 +83,17 @@ impl Copied {
 }
 
 /// A path from the context, without `./` and a `/` at its end; empty for the context itself.
-/// Docker's paths start from the context even with a `/`; those of Apptainer (`of_machine`) then
-/// do not.
+/// Docker's paths start from the context even with a `/` and never leave it; those of Apptainer
+/// (`of_machine`) may.
 fn normal(path: &str, of_machine: bool) -> String {
-    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if !of_machine => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
     let root = if of_machine && path.starts_with('/') { "/" } else { "" };
     format!("{root}{}", parts.join("/"))
 }
@@ -196,6 +203,9 @@ mod tests {
         check(&["src/"], "/opt/", false, &[("/opt", "src")]);
         check(&["src"], "/opt/", true, &[("/opt/src", "src")]);
         check(&["."], "/work", false, &[("/work", "")]);
+        check(&["../../a.txt"], "/opt/", false, &[("/opt/a.txt", "a.txt")]);
+        check(&["src/../../*.txt"], "/o/", false, &[("/o/a.txt", "a.txt"), ("/o/b.txt", "b.txt")]);
+        check(&["../a.txt"], "/opt/", true, &[("/opt/a.txt", "../a.txt")]);
         let mut copied = Copied::default();
         assert_eq!(
             copied.copy(&["*.md".to_owned()], "/", dir.path(), false),

@@ -50,6 +50,9 @@ pub(super) struct Draft {
     pub(super) wheels: Vec<String>,
     /// Lines of a `requirements.txt`, in their order.
     pub(super) requirements: Vec<String>,
+    /// Where the packages of each `pip install` come from, with its line and text: an option, or
+    /// nothing for PyPI.
+    pub(super) indexes: Vec<(usize, String, Option<String>)>,
     /// Path in the image without a leading `/`, path from the context.
     pub(super) files: BTreeMap<String, String>,
     pub(super) env: BTreeMap<String, String>,
@@ -77,9 +80,28 @@ impl Draft {
     }
 
     fn leave(&mut self, line: usize, text: &str, difference: Difference, reason: String) {
-        let text = one_line(text);
+        let text = without_users(&one_line(text));
+        let reason = without_users(&reason);
         self.left_out.push(LeftOutLine { line, text, difference, reason });
     }
+}
+
+/// A text without the users and passwords in its URLs.
+fn without_users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("://");
+        let end = part.find(|c: char| "/?#\"'\\`".contains(c) || c.is_whitespace());
+        let (authority, rest) = part.split_at(end.unwrap_or(part.len()));
+        match authority.rsplit_once('@') {
+            Some((_, host)) => out.push_str(&format!("…@{host}{rest}")),
+            // The end of a long text may be cut off before the host.
+            None if authority.contains(':') && authority.ends_with('…') => out.push('…'),
+            None => out.push_str(part),
+        }
+    }
+    out
 }
 
 /// A text on one line, with its end cut off if it is long.

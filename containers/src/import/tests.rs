@@ -229,7 +229,7 @@ fn packages_of_pip_are_requirements() {
         ("pip install -U pip setuptools wheel", "setuptools\n", 0),
         (
             "pip install torch --index-url https://download.pytorch.org/whl/cu121",
-            "torch\n--extra-index-url https://download.pytorch.org/whl/cu121\n",
+            "--index-url https://download.pytorch.org/whl/cu121\ntorch\n",
             0,
         ),
         (
@@ -237,6 +237,35 @@ fn packages_of_pip_are_requirements() {
             "--extra-index-url https://a.example/simple\n-r requirements.txt\nx\n",
             0,
         ),
+        (
+            "pip install --index-url https://a.example/s x && pip install y",
+            "--extra-index-url https://a.example/s\nx\ny\n",
+            0,
+        ),
+        ("pip --timeout 100 install scipy", "scipy\n", 0),
+        ("pip --quiet --no-cache-dir install scipy", "scipy\n", 0),
+        ("pip install --root-user-action=ignore --new-option=x a", "a\n", 1),
+        ("pip install --new-option x a", "", 1),
+        ("uv pip install --torch-backend=cu121 --group dev a", "a\n", 2),
+        (
+            "pip install -Uqrrequirements.txt -iurl://a",
+            "--index-url url://a\n-r requirements.txt\n",
+            0,
+        ),
+        ("pip install -crequirements.txt a", "-c requirements.txt\na\n", 0),
+        ("pip install --no-index --find-links=src a", "--no-index\n--find-links src\na\n", 0),
+        ("pip install --no-binary :all: a", "a\n", 1),
+        ("pip install git+https://me:secret@a.example/x", "", 1),
+        ("pip install --index-url=https://me:secret@a.example/s a", "", 1),
+        (
+            "PIP_INDEX_URL=https://a.example/s pip install a",
+            "--index-url https://a.example/s\na\n",
+            0,
+        ),
+        ("export PIP_CONSTRAINT=requirements.txt; pip install a", "-c requirements.txt\na\n", 0),
+        ("UV_OVERRIDE=x uv pip install a", "a\n", 1),
+        ("export PIP_NO_BINARY=$(x); pip install a", "a\n", 1),
+        ("pip download a && pip cache purge", "", 1),
         ("pip install -r other.txt", "", 1),
         ("cd src && pip install -r ../requirements.txt a", "-r requirements.txt\na\n", 0),
         (
@@ -263,6 +292,40 @@ fn packages_of_pip_are_requirements() {
         ("R -e 'install.packages(\"x\")'", "", 1),
     ] {
         assert_eq!(of(commands), (lines.to_owned(), missing), "{commands}");
+    }
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let made = import(
+        "FROM debian:12\nRUN pip install git+https://me:secret@a.example/x --index-url https://secret@b.example\nENV PIP_INDEX_URL=https://secret:x@b\nRUN pip install a\n",
+        |_| {},
+    );
+    let made = made.unwrap();
+    assert_eq!(made.left_out.len(), 2, "{made:?}");
+    assert!(!format!("{made:?}").contains("secret"), "{made:?}");
+}
+
+#[test]
+fn options_before_the_verb_hide_nothing() {
+    for (commands, packages, left_out) in [
+        (
+            "apt-get -y -o Dpkg::Options::=--force-confold install -o APT::Install-Recommends=false jq",
+            "\"jq\"",
+            0,
+        ),
+        ("apt-get -yt bookworm-backports install --no-install-recommends cmake", "\"cmake\"", 1),
+        ("apt-get install -tbookworm-backports --no-install-recommends cmake", "\"cmake\"", 1),
+        ("apt -t x install --no-install-recommends jq", "\"jq\"", 1),
+        ("apt-get update && apt-get -qq clean && apt-get --version", "", 0),
+        ("apt-get build-dep -y jq", "", 1),
+        ("apt-get purge -y jq", "", 1),
+        ("apt-get moo", "", 1),
+        (". /opt/venv/bin/activate", "", 1),
+    ] {
+        let made = import(&format!("FROM debian:12\nRUN {commands}\n"), |_| {}).unwrap();
+        assert!(made.recipe.contains(packages), "{commands}: {}", made.recipe);
+        assert_eq!(made.left_out.len(), left_out, "{commands}: {made:?}");
     }
 }
 

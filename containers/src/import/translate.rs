@@ -170,6 +170,7 @@ impl Work<'_> {
                     folder: self.folder.clone(),
                     context: &self.options.context,
                     environment: Vec::new(),
+                    before: Vec::new(),
                 };
                 walk.run(text, line);
                 for (line, text) in walk.environment {
@@ -357,6 +358,7 @@ impl Work<'_> {
             self.rename();
         }
         let has_packages = !self.draft.requirements.is_empty() || !self.draft.wheels.is_empty();
+        self.indexes();
         if is_debian && has_python && !has_packages {
             self.draft.packages.extend(["python3", "python-is-python3"].map(str::to_owned));
         }
@@ -371,6 +373,33 @@ impl Work<'_> {
         self.draft.left_out.sort_by_key(|left| left.line);
         self.draft.left_out.dedup_by(|a, b| is_same(a, b));
         (self.draft, launch)
+    }
+
+    /// A file of requirements has one index for all its lines.
+    fn indexes(&mut self) {
+        let indexes = std::mem::take(&mut self.draft.indexes);
+        if self.draft.requirements.is_empty() {
+            return;
+        }
+        let first = indexes.first().and_then(|(_, _, index)| index.clone());
+        if indexes.iter().all(|(_, _, index)| *index == first) {
+            self.draft.requirements.splice(0..0, first);
+            return;
+        }
+        let mut extra = Vec::new();
+        for (line, text, index) in indexes {
+            let Some(index) = index else { continue };
+            let reason = format!(
+                "other commands take packages from elsewhere, so `{index}` cannot hold for this one alone: all indexes are asked for all packages"
+            );
+            self.draft.other(line, &text, reason);
+            let option = index.replacen("--index-url", "--extra-index-url", 1);
+            let is_new = !extra.contains(&option) && !self.draft.requirements.contains(&option);
+            if is_new && option != "--no-index" {
+                extra.push(option);
+            }
+        }
+        self.draft.requirements.splice(0..0, extra);
     }
 
     /// Whether a requirement brings the CUDA libraries.

@@ -1,18 +1,36 @@
 //! Variables of a build, and texts in which they are replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Values by name. A variable of an unknown base image has no known value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     values: BTreeMap<String, String>,
+    /// Those that have a value, but not a known one.
+    unknown: BTreeSet<String>,
     /// Whether a variable without a value is certainly empty.
     pub(super) are_all: bool,
 }
 
 impl Variables {
     pub(super) fn set(&mut self, name: &str, value: String) {
+        self.unknown.remove(name);
         self.values.insert(name.to_owned(), value);
+    }
+
+    /// Notes that the value is not known.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.values.remove(name);
+        self.unknown.insert(name.to_owned());
+    }
+
+    /// The names with their values.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    fn is_certain(&self, name: &str) -> bool {
+        self.values.contains_key(name) || self.are_all && !self.unknown.contains(name)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -86,7 +104,7 @@ impl Variables {
     fn value(&self, name: &str) -> Result<String, String> {
         match self.values.get(name) {
             Some(value) => Ok(value.clone()),
-            None if self.are_all => Ok(String::new()),
+            None if self.is_certain(name) => Ok(String::new()),
             None => Err(name.to_owned()),
         }
     }
@@ -104,7 +122,7 @@ impl Variables {
         }
         for (sign, found, default) in ways {
             let Some(word) = rest.strip_prefix(sign) else { continue };
-            if known.is_none() && !self.are_all {
+            if !self.is_certain(name) {
                 return Err(name.to_owned());
             }
             return match (found, default) {

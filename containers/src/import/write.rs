@@ -97,7 +97,9 @@ pub(super) fn write(
             let name = format!("{}-requirements.txt", options.name);
             text.push_str(&format!("requirements = {}\n", toml_text(&name)));
             let line = |line: &String| match line.split_once(' ') {
-                Some((option @ ("-r" | "-c"), path)) => format!("{option} {}\n", here(path)),
+                Some((option @ ("-r" | "-c" | "--find-links"), path)) if !path.contains("://") => {
+                    format!("{option} {}\n", here(path))
+                }
                 _ => format!("{line}\n"),
             };
             files.insert(name, lines.iter().map(line).collect());
