@@ -19,6 +19,8 @@ struct Replaced {
 
 const UBUNTU: &str =
     "the recipe begins with Debian's packages of about the same age; their versions differ";
+const OLD_UBUNTU: &str =
+    "the recipe begins with packages of Debian 12, which are years newer, and so is its Python";
 const PYTHON: &str = "Debian's own Python of this version takes its place; it is `/usr/bin/python3`, not `/usr/local/bin/python3`";
 const CUDA: &str =
     "the CUDA libraries come with the wheels; the compiler `nvcc` and headers are not in the image";
@@ -28,7 +30,7 @@ const CUDA: &str =
 /// <https://github.com/docker-library/official-images/tree/master/library> (`debian`, `ubuntu`,
 /// `python`), <https://hub.docker.com/r/nvidia/cuda>. Ubuntu 22.04 has glibc 2.35 and Debian 12
 /// 2.36; Ubuntu 24.04 has 2.39 and Debian 13 2.41.
-const REPLACED: [Replaced; 8] = [
+const REPLACED: [Replaced; 9] = [
     Replaced {
         name: "debian",
         tags: &["bookworm", "12"],
@@ -63,11 +65,19 @@ const REPLACED: [Replaced; 8] = [
     },
     Replaced {
         name: "ubuntu",
-        tags: &["16.04", "18.04", "20.04", "22.04", "xenial", "bionic", "focal", "jammy"],
+        tags: &["22.04", "jammy"],
         debian: "bookworm",
         has_python: false,
         needs_cuda_wheels: false,
         differs: Some(UBUNTU),
+    },
+    Replaced {
+        name: "ubuntu",
+        tags: &["16.04", "18.04", "20.04", "xenial", "bionic", "focal"],
+        debian: "bookworm",
+        has_python: false,
+        needs_cuda_wheels: false,
+        differs: Some(OLD_UBUNTU),
     },
     Replaced {
         name: "ubuntu",
@@ -146,6 +156,14 @@ pub(super) fn choose(image: &str, cuda_wheels: bool, keep: bool) -> Chosen {
     }
 }
 
+/// Whether an image certainly sets no variables but `PATH`.
+pub(super) fn has_no_variables(image: &str) -> bool {
+    let image = image.trim_start_matches("docker://");
+    let name = image.split(['@', ':']).next().unwrap_or_default();
+    let name = name.trim_start_matches("docker.io/").trim_start_matches("library/");
+    matches!(name, "debian" | "ubuntu" | "scratch")
+}
+
 /// The Debian releases that a recipe can name, by what a definition file may call them.
 pub(super) fn release(version: &str) -> Option<&'static str> {
     match version {
@@ -188,6 +206,16 @@ mod tests {
             assert_eq!(debian(image, false), expected, "{image}");
         }
         assert_eq!(debian("nvidia/cuda:12.1.1-cudnn8-devel-ubuntu22.04", true), "bookworm");
+        for (image, expected) in [
+            ("debian", true),
+            ("docker://debian:12", true),
+            ("docker.io/library/ubuntu:22.04", true),
+            ("nvidia/cuda:12.1.1-devel-ubuntu22.04", false),
+            ("ghcr.io/lab/ubuntu", false),
+            ("python:3.11-bookworm", false),
+        ] {
+            assert_eq!(has_no_variables(image), expected, "{image}");
+        }
         assert!(matches!(choose("debian:12", false, true).base, Base::Oci(_)));
     }
 }

@@ -6,7 +6,7 @@ use super::copy::Copied;
 use super::draft::Draft;
 use super::shell::{self, Command};
 use super::step::Fate;
-use super::variables::Variables;
+use super::variables::{Unknown, Variables};
 use crate::package::names_a_user;
 
 /// What becomes of a command.
@@ -414,7 +414,7 @@ impl Walk<'_> {
         // A command that is not understood is shown as it is.
         let words = match self.variables.expand(text, true) {
             Ok(expanded) => shlex::split(&expanded),
-            Err(name) => {
+            Err(Unknown(name)) => {
                 let plain = shlex::split(text).unwrap_or_default();
                 let outcome = outcome_of(&self.names(&plain));
                 for (name, value) in plain.iter().filter_map(|word| word.split_once('=')) {

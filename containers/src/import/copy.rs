@@ -12,6 +12,10 @@ pub(super) struct Copied {
     folders: BTreeSet<String>,
 }
 
+/// A source that matches nothing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoFile(pub(super) String);
+
 /// Most files that one pattern may name.
 const MAX_MATCHES: usize = 10_000;
 
@@ -35,10 +39,12 @@ impl Copied {
         dest: &str,
         context: &Path,
         is_apptainer: bool,
-    ) -> Result<Vec<(String, String)>, String> {
+    ) -> Result<Vec<(String, String)>, NoFile> {
         let mut found = Vec::new();
         for source in sources {
-            found.extend(matches(source, context, is_apptainer).ok_or_else(|| source.clone())?);
+            found.extend(
+                matches(source, context, is_apptainer).ok_or_else(|| NoFile(source.clone()))?,
+            );
         }
         let bare = dest.trim_end_matches('/');
         let is_folder = dest.ends_with('/')
@@ -209,7 +215,7 @@ mod tests {
         let mut copied = Copied::default();
         assert_eq!(
             copied.copy(&["*.md".to_owned()], "/", dir.path(), false),
-            Err("*.md".to_owned())
+            Err(NoFile("*.md".to_owned()))
         );
         copied.copy(&[".".to_owned()], "/work", dir.path(), false).unwrap();
         assert_eq!(copied.here("/work/src/x.py").as_deref(), Some("src/x.py"));

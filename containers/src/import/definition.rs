@@ -112,6 +112,7 @@ pub(super) fn steps(
         return Err(Error::Recipe { path: path.to_owned(), line: 1, reason, hint: None });
     };
     let mut steps = vec![begin(&stage)];
+    steps.extend(others(&stage));
     // `%files` come before `%post`, wherever they are in the file.
     let before_post = |section: &&SectionText| section.name == "files";
     let first = stage.sections.iter().filter(before_post);
@@ -134,8 +135,17 @@ fn begin(stage: &StageText) -> Step {
     let (line, agent) = stage.key(BOOTSTRAP).unwrap_or((1, ""));
     let (from_line, from) = stage.key("from").unwrap_or((line, ""));
     let path = || StepKind::Archive(from.to_owned());
+    let place = |key: &str| {
+        let found = stage.key(key).map(|(_, value)| value.trim_matches('/'));
+        found.filter(|value| !value.is_empty()).map(|value| format!("{value}/"))
+    };
     let kind = match agent.to_ascii_lowercase().as_str() {
-        "docker" => StepKind::Image(from.to_owned()),
+        "docker" => {
+            let (registry, namespace) = (place("registry"), place("namespace"));
+            let before = [registry.unwrap_or_default(), namespace.unwrap_or_default()].concat();
+            let from = if before.is_empty() { from } else { from.trim_start_matches("//") };
+            StepKind::Image(format!("{before}{from}"))
+        }
         "oci" | "oci-archive" | "docker-archive" => path(),
         "scratch" => StepKind::Scratch,
         "debootstrap" => match stage.key("osversion").and_then(|(_, v)| base::release(v)) {
@@ -152,6 +162,35 @@ fn begin(stage: &StageText) -> Step {
         false => format!("Bootstrap: {agent}, From: {from}"),
     };
     Step { line: from_line, text, kind }
+}
+
+/// The keys that do not say what the base is.
+fn others(stage: &StageText) -> Vec<Step> {
+    let agent = stage.key(BOOTSTRAP).map(|(_, agent)| agent.to_ascii_lowercase());
+    let read: &[&str] = match agent.as_deref() {
+        Some("docker") => &["from", "stage", BOOTSTRAP, "registry", "namespace"],
+        Some("debootstrap") => &["osversion", "stage", BOOTSTRAP],
+        _ => &["from", "stage", BOOTSTRAP],
+    };
+    let fate = |key: &str| match (agent.as_deref(), key) {
+        (Some("debootstrap"), "mirrorurl") => {
+            Fate::Different("packages come from the mirror that the image is built with")
+        }
+        _ => Fate::Missing("a recipe has nothing like this key"),
+    };
+    let unread = stage.keys.iter().filter(|(_, key, _)| !read.contains(&key.as_str()));
+    let step = |(line, key, value): &(usize, String, String)| {
+        let names: Vec<&str> = value.split([' ', ',']).filter(|name| !name.is_empty()).collect();
+        let kind = match agent.as_deref() == Some("debootstrap") && key == "include" {
+            true => StepKind::Run {
+                text: format!("apt-get install --no-install-recommends {}", names.join(" ")),
+                mounts: Vec::new(),
+            },
+            false => StepKind::Other(fate(key)),
+        };
+        Step { line: *line, text: format!("{key}: {value}"), kind }
+    };
+    unread.map(step).collect()
 }
 
 fn add(steps: &mut Vec<Step>, section: &SectionText) {

@@ -1,8 +1,11 @@
 //! Dockerfiles: instructions as steps. The grammar is the crate `parse-dockerfile`'s.
 
+use std::collections::BTreeMap;
+
 use parse_dockerfile::{Command, Flag, Instruction, Source, Span, Stage};
 
 use super::step::{Fate, Start, Step, StepKind};
+use super::variables::Variables;
 use crate::{Error, Result};
 
 /// Instructions that become nothing, as the reference describes them
@@ -22,7 +25,12 @@ const OTHERS: [(&str, Fate); 8] = [
 ///
 /// # Errors
 /// [`Error::Recipe`] with the line of what is not a Dockerfile, and for a stage that is not there.
-pub(super) fn steps(text: &str, path: &str, stage: Option<&str>) -> Result<Vec<Step>> {
+pub(super) fn steps(
+    text: &str,
+    path: &str,
+    arguments: &BTreeMap<String, String>,
+    stage: Option<&str>,
+) -> Result<Vec<Step>> {
     let file = parse_dockerfile::parse(text).map_err(|error| Error::Recipe {
         path: path.to_owned(),
         line: error.line().max(1),
@@ -47,13 +55,28 @@ pub(super) fn steps(text: &str, path: &str, stage: Option<&str>) -> Result<Vec<S
     if at.is_none() {
         return Err(no_stage());
     }
-    let lines = Lines(text);
+    let lines = Lines::new(text);
+    // The name of a stage may depend on arguments.
+    let mut values = Variables::before_base();
+    for arg in file.global_args() {
+        for word in shlex::split(&arg.arguments.value).unwrap_or_default() {
+            let Some((name, value)) = word.split_once('=') else { continue };
+            if let Ok(value) = values.expand(value, false) {
+                values.set(name, value);
+            }
+        }
+        for (name, value) in arguments {
+            values.set(name, value.clone());
+        }
+    }
     let mut chain = Vec::new();
     while let Some(index) = at {
         let stage = stages.get(index).ok_or_else(no_stage)?;
         chain.push(stage);
         // Only an earlier stage can be meant.
-        at = called(&stage.from.image.value).filter(|earlier| *earlier < index);
+        let image = &stage.from.image.value;
+        let image = values.expand(image, false).unwrap_or_else(|_| image.to_string());
+        at = called(&image).filter(|earlier| *earlier < index);
     }
     let mut steps: Vec<Step> = file
         .global_args()
@@ -76,32 +99,48 @@ pub(super) fn steps(text: &str, path: &str, stage: Option<&str>) -> Result<Vec<S
                 steps.push(Step { kind, ..step.clone() });
             }
             steps.push(step);
+        } else {
+            let line = lines.line(stage.from.from.span.start);
+            steps.push(Step { line, text: "FROM".to_owned(), kind: StepKind::Stage });
         }
-        steps.extend(stage.instructions.iter().map(|instruction| lines.instruction(instruction)));
+        for instruction in stage.instructions {
+            let step = lines.instruction(instruction);
+            steps.extend(flags(instruction, &step));
+            steps.push(step);
+        }
     }
     Ok(steps)
 }
 
 /// Where things are in the text.
-struct Lines<'a>(&'a str);
+struct Lines<'a> {
+    text: &'a str,
+    /// Where the lines end.
+    ends: Vec<usize>,
+}
 
-impl Lines<'_> {
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, ends: text.match_indices('\n').map(|(at, _)| at).collect() }
+    }
+
+    /// The line, from 1.
     fn line(&self, at: usize) -> usize {
-        self.0.get(..at).map_or(1, |before| before.matches('\n').count() + 1)
+        self.ends.partition_point(|end| *end < at) + 1
     }
 
     fn step(&self, begin: &Span, end: &Span, kind: StepKind) -> Step {
-        let text = self.0.get(begin.start..end.end).unwrap_or_default().to_owned();
+        let text = self.text.get(begin.start..end.end).unwrap_or_default().to_owned();
         Step { line: self.line(begin.start), text, kind }
     }
 
     fn instruction(&self, instruction: &Instruction<'_>) -> Step {
         let other = |keyword: &Span, end: Option<&Span>| {
-            let name = self.0.get(keyword.clone()).unwrap_or_default().to_ascii_uppercase();
+            let name = self.text.get(keyword.clone()).unwrap_or_default().to_ascii_uppercase();
             let row = OTHERS.iter().find(|(row, _)| *row == name);
             let fate = row.map_or(Fate::Missing("a recipe has nothing like it"), |(_, fate)| *fate);
-            let line_end = self.0.get(keyword.start..).and_then(|rest| rest.find('\n'));
-            let line_end = line_end.map_or(self.0.len(), |len| keyword.start + len);
+            let line_end = self.text.get(keyword.start..).and_then(|rest| rest.find('\n'));
+            let line_end = line_end.map_or(self.text.len(), |len| keyword.start + len);
             let end = end.map_or(line_end, |span| span.end);
             self.step(keyword, &(keyword.start..end), StepKind::Other(fate))
         };
@@ -145,7 +184,8 @@ impl Lines<'_> {
                 let (text, span) = match (&i.arguments, i.here_docs.first()) {
                     (Command::Shell(text), None) => (without_comments(text.value), &text.span),
                     (Command::Shell(begin), Some(document)) => {
-                        let is_alone = begin.value.split_whitespace().count() == 1;
+                        // The value is what follows the document's name on its line.
+                        let is_alone = begin.value.trim().is_empty();
                         let script = document.value.trim_start();
                         let shells = ["#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env bash"];
                         let own = script.starts_with("#!");
@@ -212,7 +252,13 @@ impl Lines<'_> {
         {
             return missing("fetch it to this machine, and name it in `[app.files]`");
         }
-        let archives = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz", ".tbz2"];
+        if has(options, "parents") {
+            return missing("with `--parents`, folders are kept: name each file in `[app.files]`");
+        }
+        let archives = [
+            ".tar.zst", ".tzst", ".tbz", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".txz",
+            ".tbz2",
+        ];
         if is_add && sources.iter().any(|source| archives.iter().any(|end| source.ends_with(end))) {
             return missing("unpack it on this machine, and name its folder in `[app.files]`");
         }
@@ -223,6 +269,52 @@ impl Lines<'_> {
 
 /// Why a script for something else than a shell is left out.
 const RUN_OTHER: &str = "it is not a script for a shell";
+
+/// What the options of an instruction would change.
+const FLAGS: [(&str, Fate); 6] = [
+    ("chmod", MODES),
+    ("chown", MODES),
+    (
+        "exclude",
+        Fate::Different(
+            "all files are copied, also those that `--exclude` names: remove them here",
+        ),
+    ),
+    ("keep-git-dir", Fate::Different("a folder is copied with all that is in it")),
+    ("checksum", Fate::Different("the lock has the digests of all files")),
+    ("unpack", Fate::Missing("unpack archives on this machine")),
+];
+const MODES: Fate = Fate::Different(
+    "all files belong to root and can be read by everyone; programs must be executable on this machine",
+);
+/// Options that change nothing in an image.
+const WITHOUT_TRACE: [&str; 7] =
+    ["from", "link", "parents", "mount", "network", "security", "platform"];
+
+/// Notes on an instruction's options.
+fn flags(instruction: &Instruction<'_>, step: &Step) -> Vec<Step> {
+    let options = match instruction {
+        Instruction::Copy(i) => &i.options,
+        Instruction::Add(i) => &i.options,
+        Instruction::Run(i) => &i.options,
+        _ => return Vec::new(),
+    };
+    if matches!(step.kind, StepKind::Other(_)) {
+        return Vec::new();
+    }
+    let names = options.iter().map(|option| option.name.value.as_ref());
+    let told = names.filter(|name| !WITHOUT_TRACE.contains(name));
+    let step = |name: &str| {
+        let row = FLAGS.iter().find(|(row, _)| *row == name);
+        let fate = row.map_or(Fate::Missing("this option is not known here"), |(_, fate)| *fate);
+        Step { kind: StepKind::Other(fate), ..step.clone() }
+    };
+    told.map(step).collect()
+}
+
+fn has(options: &[Flag<'_>], name: &str) -> bool {
+    options.iter().any(|option| option.name.value == name)
+}
 
 fn option<'a>(options: &'a [Flag<'_>], name: &str) -> Option<&'a str> {
     let found = options.iter().find(|option| option.name.value == name)?;

@@ -13,6 +13,8 @@ pub(super) struct Step {
 /// The kinds of instructions that become part of a recipe, and all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepKind {
+    /// Another stage, which begins with what is there already.
+    Stage,
     /// An image in a registry.
     Image(String),
     /// The folder of an OCI layout, or an archive.

@@ -330,6 +330,93 @@ fn options_before_the_verb_hide_nothing() {
 }
 
 #[test]
+fn variables_of_other_bases_are_not_empty() {
+    for (base, left_out) in [
+        ("nvidia/cuda:12.4.1-runtime-ubuntu22.04", 2),
+        ("ghcr.io/lab/ubuntu-cuda", 2),
+        ("python:3.11-bookworm", 2),
+        ("debian:bullseye", 0),
+    ] {
+        let text = format!(
+            "ARG B\nFROM ${{B:-{base}}}\nENV L=/x:$LD_LIBRARY_PATH\nENV PATH=/x:$PATH\nENV B=${{B:-}}\n"
+        );
+        let made = import(&text, |_| {}).unwrap();
+        let missing = made.left_out.iter().filter(|left| left.text.starts_with("ENV L"));
+        let paths = made.left_out.iter().filter(|left| left.text.starts_with("ENV PATH"));
+        assert_eq!(missing.count() + paths.count(), left_out, "{base}: {}", made.recipe);
+    }
+}
+
+#[test]
+fn keys_of_a_header_are_read_or_named() {
+    let made = |text: &str| import(text, |_| {}).unwrap();
+    let docker = made("Bootstrap: docker\nRegistry: ghcr.io\nNamespace: lab\nFrom: tool:1\nX: y\n");
+    assert!(docker.recipe.contains("oci = \"docker://ghcr.io/lab/tool:1\""), "{}", docker.recipe);
+    assert_eq!(docker.left_out.len(), 1, "{docker:?}");
+    let debian = made(
+        "Bootstrap: debootstrap\nOSVersion: bookworm\nMirrorURL: http://x\nInclude: jq, git\n",
+    );
+    assert!(debian.recipe.contains("[\"default\", \"git\", \"jq\"]"), "{}", debian.recipe);
+    assert_eq!(debian.left_out.len(), 1, "{debian:?}");
+}
+
+#[test]
+fn a_stage_can_be_named_by_an_argument() {
+    let text = "ARG T=dev\nFROM debian:12 AS dev\nCMD [\"a\"]\nFROM debian:13 AS other\nFROM ${T}\nENTRYPOINT [\"b\"]\n";
+    let made = import(text, |_| {}).unwrap();
+    assert!(made.recipe.contains("\"bookworm\""), "{}", made.recipe);
+    // Of an earlier stage, the command does not stay.
+    assert_eq!(made.files.get("lab.sh").unwrap(), "#!/bin/sh\nexec b \"$@\"\n");
+    let given = import(text, |options| {
+        options.arguments.insert("T".to_owned(), "other".to_owned());
+    });
+    assert!(given.unwrap().recipe.contains("\"trixie\""));
+}
+
+#[test]
+fn options_of_instructions_are_named() {
+    for (line, missing, other) in [
+        ("COPY --chmod=755 --chown=a:b train.py /x/", 0, 1),
+        ("COPY --exclude=*.txt src /x", 0, 1),
+        ("COPY --link train.py /x/", 0, 0),
+        ("COPY --parents src/model.py /x/", 1, 0),
+        ("COPY --new=1 train.py /x/", 1, 0),
+        ("ADD x.tar.zst /x/", 1, 0),
+        ("RUN --mount=type=cache,target=/root/.cache true", 0, 0),
+        ("RUN <<EOF\npip install a\nmake\nEOF", 1, 0),
+    ] {
+        let made = import(&format!("FROM debian:12\n{line}\n"), |_| {}).unwrap();
+        let count = |kind| made.left_out.iter().filter(|left| left.difference == kind).count();
+        assert_eq!((count(Missing), count(Other)), (missing, other), "{line}: {made:?}");
+        assert_eq!(made.recipe.contains("[python]"), line.contains("pip"), "{line}");
+    }
+}
+
+#[test]
+fn local_wheels_are_named_if_the_base_takes_none() {
+    let dir = folder();
+    fs::write(dir.path().join("a-1-py3-none-any.whl"), "").unwrap();
+    let text = "FROM alpine\nCOPY *.whl /w/\nRUN pip install /w/a-1-py3-none-any.whl\n";
+    let made = import(text, |options| options.context = dir.path().to_owned()).unwrap();
+    assert!(made.left_out.iter().any(|left| left.text.contains("a-1-py3")), "{made:?}");
+}
+
+#[test]
+fn quotes_around_a_value_are_not_of_it() {
+    let made = import("FROM debian:12\nENV A \"x y\"\nENV B it\\'s  'a\"b'\n", |_| {});
+    let recipe = made.unwrap().recipe;
+    assert!(recipe.contains("A = \"x y\"\nB = "), "{recipe}");
+    assert!(recipe.contains("it's  a"), "{recipe}");
+}
+
+#[test]
+fn growing_values_end() {
+    let text = format!("FROM debian:12\nENV A=aaaaaaaa\n{}", "ENV A=$A$A$A\n".repeat(30));
+    let made = import(&text, |_| {}).unwrap();
+    assert!(made.recipe.len() < 1 << 20 && !made.left_out.is_empty());
+}
+
+#[test]
 fn what_is_not_known_of_a_base_is_not_guessed() {
     let made = import(
         "FROM rocker/r-ver:4.3\nENV PATH=/opt/x:$PATH\nENV A=1\nCOPY train.py $HOME/\n",

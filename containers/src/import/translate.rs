@@ -2,10 +2,10 @@
 
 use super::base::{self, Chosen};
 use super::command::{Walk, joined, name_of};
-use super::copy::Copied;
+use super::copy::{Copied, NoFile};
 use super::draft::{Base, Draft};
 use super::step::{Fate, Start, Step, StepKind};
-use super::variables::Variables;
+use super::variables::{Unknown, Variables};
 use super::write::{Launch, write};
 use super::{ImportOptions, Imported, definition, dockerfile};
 use crate::reference::Reference;
@@ -67,31 +67,21 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
     let is_definition = is_definition(&text);
     let steps = match is_definition {
         true => definition::steps(&text, path, &options.arguments, stage)?,
-        false => dockerfile::steps(&text, path, stage)?,
+        false => dockerfile::steps(&text, path, &options.arguments, stage)?,
     };
     let mut work = Work {
         draft: Draft::default(),
         copied: Copied::default(),
-        variables: Variables::default(),
+        variables: Variables::before_base(),
         folder: "/".to_owned(),
         image: None,
         entrypoint: None,
         command: None,
+        is_inherited: false,
         options,
     };
     for (name, value) in &options.arguments {
         work.variables.set(name, value.clone());
-    }
-    // Only Debian's bases and none have no variables of their own.
-    let begins = steps.iter().find_map(|step| match &step.kind {
-        StepKind::Image(image) => Some(image.contains("debian") || image.contains("ubuntu")),
-        StepKind::Debian(_) | StepKind::Scratch => Some(true),
-        _ => None,
-    });
-    work.variables.are_all = begins.unwrap_or(false);
-    if work.variables.are_all {
-        work.variables.set("PATH", PATH.to_owned());
-        work.variables.set("HOME", "/root".to_owned());
     }
     for step in &steps {
         work.step(step);
@@ -122,6 +112,8 @@ struct Work<'a> {
     image: Option<(usize, String)>,
     entrypoint: Option<(usize, Start)>,
     command: Option<(usize, Start)>,
+    /// Whether the command is that of an earlier stage.
+    is_inherited: bool,
     options: &'a ImportOptions,
 }
 
@@ -132,21 +124,36 @@ impl Work<'_> {
         match kind {
             StepKind::Image(image) => match self.variables.expand(image, false) {
                 Ok(image) if image == "scratch" || is_image(&image) => {
+                    self.begins(base::has_no_variables(&image));
                     self.image = Some((line, image));
                 }
                 Ok(image) => {
+                    self.begins(false);
                     let reason = format!("`{image}` is not the name of an image in a registry");
                     self.draft.missing(line, text, reason);
                 }
-                Err(name) => {
+                Err(Unknown(name)) => {
+                    self.begins(false);
                     let reason = format!("`${name}` has no value: give one");
                     self.draft.missing(line, text, reason);
                 }
             },
-            StepKind::Archive(path) => self.draft.base = Some(Base::Oci(path.clone())),
-            StepKind::Debian(release) => self.draft.base = base::release(release).map(Base::Debian),
-            StepKind::Scratch => self.draft.base = Some(Base::Scratch),
-            StepKind::NoBase(reason) => self.draft.missing(line, text, *reason),
+            StepKind::Archive(path) => {
+                self.begins(false);
+                self.draft.base = Some(Base::Oci(path.clone()));
+            }
+            StepKind::Debian(release) => {
+                self.begins(true);
+                self.draft.base = base::release(release).map(Base::Debian);
+            }
+            StepKind::Scratch => {
+                self.begins(true);
+                self.draft.base = Some(Base::Scratch);
+            }
+            StepKind::NoBase(reason) => {
+                self.begins(false);
+                self.draft.missing(line, text, *reason);
+            }
             StepKind::Platform(platform) => match platform.as_str() {
                 "linux/amd64" | "linux/arm64" => self.draft.platform = Some(platform.clone()),
                 _ => self.draft.other(line, text, "the recipe is for `linux/amd64`"),
@@ -187,12 +194,28 @@ impl Work<'_> {
                 self.copied.folder(&self.folder);
                 self.draft.other(line, text, "jobs start in their own folder");
             }
+            StepKind::Stage => self.is_inherited = true,
             StepKind::Entrypoint(start) => {
-                // A new entrypoint drops the base's command, and an earlier one.
+                // A new entrypoint drops the command of an earlier stage.
+                if self.is_inherited {
+                    self.command = None;
+                }
                 self.entrypoint = Some((line, start.clone()));
             }
-            StepKind::Cmd(start) => self.command = Some((line, start.clone())),
+            StepKind::Cmd(start) => {
+                self.is_inherited = false;
+                self.command = Some((line, start.clone()));
+            }
             StepKind::Other(fate) => self.draft.fate(line, text, *fate),
+        }
+    }
+
+    /// Notes whether the base's variables are known: `PATH` alone.
+    fn begins(&mut self, is_known: bool) {
+        self.variables.are_all = is_known;
+        if is_known {
+            self.variables.set("PATH", PATH.to_owned());
+            self.variables.set("HOME", "/root".to_owned());
         }
     }
 
@@ -214,7 +237,7 @@ impl Work<'_> {
     fn pairs(&mut self, line: usize, text: &str, words: &str, is_env: bool) {
         let expanded = match self.variables.expand(words, true) {
             Ok(expanded) => expanded,
-            Err(name) => {
+            Err(Unknown(name)) => {
                 let reason = format!("the value of `${name}` is not known here: write the value");
                 return self.draft.missing(line, text, reason);
             }
@@ -225,7 +248,8 @@ impl Work<'_> {
             words.iter().filter_map(|word| word.split_once('=')).map(owned).collect()
         } else {
             let pair = expanded.trim().split_once(char::is_whitespace);
-            pair.map(|(name, value)| owned((name, value.trim()))).into_iter().collect()
+            let unquoted = |value: &str| without_quotes(value.trim());
+            pair.map(|(name, value)| (name.to_owned(), unquoted(value))).into_iter().collect()
         };
         if pairs.is_empty() {
             return self.draft.missing(line, text, "expected `NAME=VALUE`");
@@ -262,7 +286,7 @@ impl Work<'_> {
             let words = expanded.ok().and_then(|expanded| shlex::split(&expanded));
             let (Some(words), true) = (words, command.is_plain) else {
                 let reason = match &unknown {
-                    Some(name) if command.is_plain => {
+                    Some(Unknown(name)) if command.is_plain => {
                         format!("the value of `${name}` is not known here: write the value")
                     }
                     _ => reason.to_owned(),
@@ -297,10 +321,10 @@ impl Work<'_> {
         is_apptainer: bool,
     ) {
         let expand = |text: &String| self.variables.expand(text, false);
-        let sources: Result<Vec<String>, String> = sources.iter().map(expand).collect();
+        let sources: Result<Vec<String>, Unknown> = sources.iter().map(expand).collect();
         let (sources, dest) = match (sources, expand(&dest.to_owned())) {
             (Ok(sources), Ok(dest)) => (sources, dest),
-            (Err(name), _) | (_, Err(name)) => {
+            (Err(Unknown(name)), _) | (_, Err(Unknown(name))) => {
                 let reason = format!("the value of `${name}` is not known here");
                 return self.draft.missing(line, text, reason);
             }
@@ -312,13 +336,13 @@ impl Work<'_> {
         let context = &self.options.context;
         let copied = match self.copied.copy(&sources, &dest, context, is_apptainer) {
             Ok(copied) => copied,
-            Err(pattern) => {
+            Err(NoFile(pattern)) => {
                 let reason = format!("no file is called `{pattern}`");
                 return self.draft.missing(line, text, reason);
             }
         };
         for (inside, here) in copied {
-            if here.is_empty() && context.join(".dockerignore").exists() {
+            if context.join(&here).is_dir() && context.join(".dockerignore").exists() {
                 let reason = "`.dockerignore` is not read: all files of the folder are copied";
                 self.draft.other(line, text, reason);
             }
@@ -558,6 +582,22 @@ fn is_interpreter(program: &str) -> bool {
 fn is_image(name: &str) -> bool {
     let name = name.trim_start_matches("docker://");
     Reference::parse(&format!("docker://{name}")).is_ok()
+}
+
+/// A text without the quotes of its parts and the `\` before characters.
+fn without_quotes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut open: Option<char> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (open, c) {
+            (Some(quote), c) if c == quote => open = None,
+            (None, '"' | '\'') => open = Some(c),
+            (None | Some('"'), '\\') => out.extend(chars.next()),
+            (_, c) => out.push(c),
+        }
+    }
+    out
 }
 
 fn owned((name, value): (&str, &str)) -> (String, String) {

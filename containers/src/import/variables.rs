@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The name of a variable whose value is not known, or what is not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unknown(pub(super) String);
+
 /// Values by name. A variable of an unknown base image has no known value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
@@ -12,7 +16,29 @@ pub(super) struct Variables {
     pub(super) are_all: bool,
 }
 
+/// Arguments that Docker gives values
+/// (<https://docs.docker.com/reference/dockerfile/#automatic-platform-args-in-the-global-scope>).
+const AUTOMATIC: [&str; 8] = [
+    "BUILDPLATFORM",
+    "BUILDOS",
+    "BUILDARCH",
+    "BUILDVARIANT",
+    "TARGETPLATFORM",
+    "TARGETOS",
+    "TARGETARCH",
+    "TARGETVARIANT",
+];
+
+/// Longest text with the values in it. Linux takes no longer word of a command.
+const MAX_BYTES: usize = 128 << 10;
+
 impl Variables {
+    /// Before the base, only arguments have values.
+    pub(super) fn before_base() -> Self {
+        let unknown = AUTOMATIC.iter().map(|name| (*name).to_owned()).collect();
+        Self { unknown, are_all: true, ..Self::default() }
+    }
+
     pub(super) fn set(&mut self, name: &str, value: String) {
         self.unknown.remove(name);
         self.values.insert(name.to_owned(), value);
@@ -40,11 +66,14 @@ impl Variables {
     /// Replaces `$NAME`, `${NAME}`, `${NAME:-default}` and `${NAME:+other}` as Docker and the shell
     /// do, except between single quotes if `quotes` is set. The error is the name of a variable
     /// whose value is not known, or what is not understood.
-    pub(super) fn expand(&self, text: &str, quotes: bool) -> Result<String, String> {
+    pub(super) fn expand(&self, text: &str, quotes: bool) -> Result<String, Unknown> {
         let mut out = String::with_capacity(text.len());
         let mut chars = text.chars().peekable();
         let (mut single, mut double) = (false, false);
         while let Some(c) = chars.next() {
+            if out.len() > MAX_BYTES {
+                return Err(Unknown(out.chars().take(20).collect()));
+            }
             match c {
                 '\'' if quotes && !double => {
                     single = !single;
@@ -81,7 +110,7 @@ impl Variables {
                             name.push(c);
                         }
                         if depth > 0 {
-                            return Err(name);
+                            return Err(Unknown(name));
                         }
                         out.push_str(&self.braced(&name)?);
                         continue;
@@ -91,7 +120,11 @@ impl Variables {
                     }
                     match name.is_empty() {
                         // `$(`, `$@`, `$1`: for a shell alone.
-                        true => return Err(chars.next().map(String::from).unwrap_or_default()),
+                        true => {
+                            return Err(Unknown(
+                                chars.next().map(String::from).unwrap_or_default(),
+                            ));
+                        }
                         false => out.push_str(&self.value(&name)?),
                     }
                 }
@@ -101,16 +134,16 @@ impl Variables {
         Ok(out)
     }
 
-    fn value(&self, name: &str) -> Result<String, String> {
+    fn value(&self, name: &str) -> Result<String, Unknown> {
         match self.values.get(name) {
             Some(value) => Ok(value.clone()),
             None if self.is_certain(name) => Ok(String::new()),
-            None => Err(name.to_owned()),
+            None => Err(Unknown(name.to_owned())),
         }
     }
 
     /// What is between the braces of `${…}`.
-    fn braced(&self, inner: &str) -> Result<String, String> {
+    fn braced(&self, inner: &str) -> Result<String, Unknown> {
         let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         let (name, rest) = inner.split_at(end.unwrap_or(inner.len()));
         let known = self.values.get(name);
@@ -123,7 +156,7 @@ impl Variables {
         for (sign, found, default) in ways {
             let Some(word) = rest.strip_prefix(sign) else { continue };
             if !self.is_certain(name) {
-                return Err(name.to_owned());
+                return Err(Unknown(name.to_owned()));
             }
             return match (found, default) {
                 (Some(value), true) => Ok(value.clone()),
@@ -131,7 +164,7 @@ impl Variables {
                 (None, false) => Ok(String::new()),
             };
         }
-        Err(inner.to_owned())
+        Err(Unknown(inner.to_owned()))
     }
 }
 
@@ -146,7 +179,7 @@ mod tests {
         variables.set("E", String::new());
         let check = |text: &str, expected: Result<&str, &str>| {
             let found = variables.expand(text, true);
-            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{text}");
+            assert_eq!(found.as_deref().map_err(|Unknown(name)| name.as_str()), expected, "{text}");
         };
         check("a$V.b ${V}x", Ok("a12.b 12x"));
         check("'$V' \"$V\" \"it's $V\"", Ok("'$V' \"12\" \"it's 12\""));
