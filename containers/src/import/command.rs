@@ -409,6 +409,7 @@ impl Walk<'_> {
                 self.environment.push((line, assignment));
                 return;
             }
+            self.variables.forget_assigned(text);
             return self.outcome(unknown(), line, text, &[]);
         }
         // A command that is not understood is shown as it is.
@@ -417,11 +418,7 @@ impl Walk<'_> {
             Err(Unknown(name)) => {
                 let plain = shlex::split(text).unwrap_or_default();
                 let outcome = outcome_of(&self.names(&plain));
-                for (name, value) in plain.iter().filter_map(|word| word.split_once('=')) {
-                    if value.contains('$') {
-                        self.variables.forget(name);
-                    }
-                }
+                self.variables.forget_assigned(text);
                 return match outcome {
                     Outcome::Packages | Outcome::Wheels => {
                         let reason = format!("the value of `${name}` is not known here");
@@ -505,7 +502,11 @@ impl Walk<'_> {
                 return;
             }
             // Debian's `python3` has this name, too, in images with `[python]`.
-            "ln" if rest.last().is_some_and(|to| to.ends_with("/python")) => return,
+            "ln" if rest.last().is_some_and(|to| to.ends_with("/python"))
+                && rest.iter().any(|from| from.starts_with("/usr/bin/python3")) =>
+            {
+                return;
+            }
             "." | "source" if rest.first().is_some_and(|script| script.ends_with("/activate")) => {
                 return self.outcome(VENV, line, text, &[]);
             }
@@ -556,8 +557,14 @@ impl Walk<'_> {
                     );
                     self.draft.other(line, text, reason);
                 }
-            } else if word.contains('/') || word.ends_with(".deb") || word.contains('*') {
-                let reason = format!("`{word}` is not the name of a package in Debian's archive");
+            } else if word.contains(['/', '*'])
+                || word.ends_with(".deb")
+                || word.ends_with('-')
+                || word.split_once(':').is_some_and(|(_, of)| !["amd64", "native"].contains(&of))
+            {
+                let reason = format!(
+                    "`{word}` is not the name of a package in Debian's archive for this processor"
+                );
                 self.draft.missing(line, text, reason);
             } else {
                 let (name, version) = match word.split_once('=') {

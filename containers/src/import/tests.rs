@@ -265,6 +265,8 @@ fn packages_of_pip_are_requirements() {
         ("export PIP_CONSTRAINT=requirements.txt; pip install a", "-c requirements.txt\na\n", 0),
         ("UV_OVERRIDE=x uv pip install a", "a\n", 1),
         ("export PIP_NO_BINARY=$(x); pip install a", "a\n", 1),
+        ("V=$(date); pip install a==$V", "", 2),
+        ("if x; then V=1; fi; pip install a==$V", "", 2),
         ("pip download a && pip cache purge", "", 1),
         ("pip install -r other.txt", "", 1),
         ("cd src && pip install -r ../requirements.txt a", "-r requirements.txt\na\n", 0),
@@ -321,6 +323,7 @@ fn options_before_the_verb_hide_nothing() {
         ("apt-get build-dep -y jq", "", 1),
         ("apt-get purge -y jq", "", 1),
         ("apt-get moo", "", 1),
+        ("apt-get install --no-install-recommends libc6:i386 jq", "\"jq\"", 1),
         (". /opt/venv/bin/activate", "", 1),
     ] {
         let made = import(&format!("FROM debian:12\nRUN {commands}\n"), |_| {}).unwrap();
@@ -407,6 +410,17 @@ fn quotes_around_a_value_are_not_of_it() {
     let recipe = made.unwrap().recipe;
     assert!(recipe.contains("A = \"x y\"\nB = "), "{recipe}");
     assert!(recipe.contains("it's  a"), "{recipe}");
+}
+
+#[test]
+fn an_unknown_value_is_not_empty() {
+    let made = import(
+        "FROM debian:12\nARG TARGETARCH\nENV A=$TARGETARCH\nARG B=${A%1}\nRUN pip install a==$A b==$B\n",
+        |_| {},
+    );
+    let made = made.unwrap();
+    assert_eq!(made.left_out.len(), 2, "{made:?}");
+    assert!(!made.recipe.contains("[python]"), "{}", made.recipe);
 }
 
 #[test]

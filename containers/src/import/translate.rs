@@ -161,11 +161,10 @@ impl Work<'_> {
             StepKind::Arg(text) => self.argument(text),
             StepKind::Env(words) => self.pairs(line, text, words, true),
             StepKind::Label(words) => self.pairs(line, text, words, false),
-            StepKind::LabelIs(name, value) => {
-                if !value.is_empty() {
-                    self.draft.labels.insert(name.clone(), value.clone());
-                }
-            }
+            StepKind::LabelIs(name, value) => match value.is_empty() {
+                true => self.draft.other(line, text, "a label without a value says nothing"),
+                false => drop(self.draft.labels.insert(name.clone(), value.clone())),
+            },
             StepKind::Run { text, mounts } => {
                 for (inside, here) in mounts {
                     self.copied.mount(&joined(&self.folder, inside), here);
@@ -227,8 +226,10 @@ impl Work<'_> {
             if self.options.arguments.contains_key(name) {
                 continue;
             }
-            if let Some(Ok(value)) = default.map(|value| self.variables.expand(value, false)) {
-                self.variables.set(name, value);
+            match default.map(|value| self.variables.expand(value, false)) {
+                Some(Ok(value)) => self.variables.set(name, value),
+                Some(Err(_)) => self.variables.forget(name),
+                None => {}
             }
         }
     }
@@ -238,6 +239,7 @@ impl Work<'_> {
         let expanded = match self.variables.expand(words, true) {
             Ok(expanded) => expanded,
             Err(Unknown(name)) => {
+                self.variables.forget_assigned(words);
                 let reason = format!("the value of `${name}` is not known here: write the value");
                 return self.draft.missing(line, text, reason);
             }
@@ -285,6 +287,7 @@ impl Work<'_> {
             let unknown = expanded.as_ref().err().cloned();
             let words = expanded.ok().and_then(|expanded| shlex::split(&expanded));
             let (Some(words), true) = (words, command.is_plain) else {
+                self.variables.forget_assigned(text);
                 let reason = match &unknown {
                     Some(Unknown(name)) if command.is_plain => {
                         format!("the value of `${name}` is not known here: write the value")

@@ -50,6 +50,15 @@ impl Variables {
         self.unknown.insert(name.to_owned());
     }
 
+    /// Notes that the values are not known which a text of a shell or of ENV may set.
+    pub(super) fn forget_assigned(&mut self, text: &str) {
+        let words = text.split(|c: char| c.is_whitespace() || ";&|(){}".contains(c));
+        let names = words.filter_map(|word| word.split_once('=')).map(|(name, _)| name);
+        for name in names.filter(|name| crate::singularity::is_variable(name)) {
+            self.forget(name);
+        }
+    }
+
     /// The names with their values.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
