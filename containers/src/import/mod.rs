@@ -14,6 +14,7 @@ mod copy;
 mod definition;
 mod dockerfile;
 mod draft;
+mod options;
 mod shell;
 mod step;
 mod translate;
