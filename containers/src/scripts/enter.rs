@@ -11,15 +11,24 @@ use std::time::{Duration, Instant};
 use super::scratch::PRIVATE;
 use crate::{Error, Result};
 
-/// Run by the host's shell in the namespace. Afterwards the folder is the root, and nothing
-/// of the host is left but these devices.
+/// Run by the host's shell in the namespace. Afterwards the folder `root` is the root, and nothing
+/// of the host is left but these devices, and `own`, which is mounted in it.
+///
+/// If a user namespace is made by root, its root is root of the machine for `/proc`: settings of
+/// the kernel are mounted read-only.
 const ENTER: &str = r#"set -e
-root=$1
+root=$1/root
 mount --bind "$root" "$root"
-mount -t proc proc "$root/proc" 2>/dev/null || mount --rbind /proc "$root/proc"
+mount --bind "$1/own" "$root/.gular"
+mount -t proc proc "$root/proc"
+for name in bus fs irq sys sysrq-trigger; do
+    [ -e "$root/proc/$name" ] || continue
+    mount --bind "$root/proc/$name" "$root/proc/$name"
+    mount -o remount,bind,ro "$root/proc/$name"
+done
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 mkdir -m 1777 "$root/dev/shm"
-for name in null zero full random urandom tty; do
+for name in null zero full random urandom; do
     : >"$root/dev/$name"
     mount --bind "/dev/$name" "$root/dev/$name"
 done
@@ -37,8 +46,16 @@ pivot_root . .host
 exec /bin/bash "$2"
 "#;
 
-/// The first lines of a script that is run inside.
-pub(super) const INSIDE: &str = "umount -l /.host\nrmdir /.host\ncd /\n";
+/// The first lines of a script that is run inside: it leaves the host.
+pub(super) const INSIDE: &str = "/bin/umount -l /.host && /bin/rmdir /.host && cd / || exit 1\n";
+
+/// What the namespace must allow.
+const ALLOWED: &str = r#"set -e
+mount -t tmpfs none "$1"
+mkdir "$1/proc"
+mount -t proc proc "$1/proc"
+command -v pivot_root
+"#;
 
 /// The folders of programs, on this machine and inside.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -54,8 +71,8 @@ const TAIL: u64 = 64 << 10;
 pub(super) struct Enter<'a> {
     /// `unshare` of util-linux.
     pub(super) unshare: &'a Path,
-    /// The folder.
-    pub(super) root: &'a Path,
+    /// The folder of [`Scratch`](super::scratch::Scratch).
+    pub(super) dir: &'a Path,
     /// Environment variables inside.
     pub(super) env: &'a [(&'a str, String)],
     /// Set when the work is to stop.
@@ -79,7 +96,7 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
     let dir = tempfile::TempDir::with_prefix_in("gular-namespace-", temp);
     let dir = dir.map_err(Error::io("create", temp))?;
     let mut command = namespace(unshare);
-    command.args(["sh", "-c", "mount -t tmpfs none \"$1\" && command -v pivot_root", "sh"]);
+    command.args(["sh", "-c", ALLOWED, "sh"]);
     command.arg(dir.path());
     let ended = match ended(command, dir.path(), &AtomicBool::new(false)) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -96,6 +113,8 @@ fn namespace(unshare: &Path) -> Command {
     command.env_clear().env("PATH", PATH);
     command.args(["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts"]);
     command.args(["--fork", "--kill-child"]);
+    // Nothing in it can type into the terminal that the build was started from.
+    command.args(["setsid", "--wait"]);
     command
 }
 
@@ -109,19 +128,8 @@ impl Enter<'_> {
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         // Its own programs stand before those of the image.
         command.env("PATH", format!("/{PRIVATE}/bin:{PATH}"));
-        command.args(["sh", "-c", ENTER, "sh"]).arg(self.root).arg(script);
-        ended(command, &self.root.join(PRIVATE), self.cancel)
-    }
-
-    /// Runs one program of the folder that needs nothing but its files.
-    ///
-    /// # Errors
-    /// As [`script`](Self::script).
-    pub(super) fn program(&self, program: &str) -> Result<Ended> {
-        let mut command = namespace(self.unshare);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.args(["sh", "-c", "exec chroot \"$1\" \"$2\"", "sh"]).arg(self.root).arg(program);
-        ended(command, &self.root.join(PRIVATE), self.cancel)
+        command.args(["sh", "-c", ENTER, "sh"]).arg(self.dir).arg(script);
+        ended(command, self.dir, self.cancel)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Runs the scripts of an image's packages, twice, and keeps what they did.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -10,15 +9,15 @@ use super::changes::{Change, Changes, changes};
 use super::database::{self, DIR, Installed};
 use super::enter::{Ended, Enter, INSIDE};
 use super::leftovers::reason;
-use super::scratch::{PRIVATE, Scratch};
+use super::scratch::{HOST, MOUNTS, PRIVATE, Scratch};
 use super::timed;
 use crate::debian;
-use crate::rootfs::{RootPath, Rootfs, What};
+use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::store::{Filling, Limits, Listing};
 use crate::{Error, Package, Result, Sha256, UnixTime};
 
 /// Changes with everything that decides about the result but the packages.
-const PROCEDURE: &str = "scripts-2";
+const PROCEDURE: &str = "scripts-3";
 /// Where the list of files that differ is kept in the result; the image does not get it.
 const DIFFERING: &str = ".gular/differing";
 
@@ -37,11 +36,21 @@ const STUBS: [(&str, &str); 4] = [
 const MANUAL: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Run by bash in the folder, as root of the namespace. `fakeroot` lets scripts give files to
-/// other users; in an image all files belong to root.
-const START: &str = "mv /.gular/policy-rc.d /usr/sbin/policy-rc.d
-fakeroot=$(command -v fakeroot-sysv)
-exec \"$fakeroot\" -- /bin/bash /.gular/scripts
-";
+/// other users; in an image all files belong to root. Scripts mount nothing, so that what is
+/// mounted read-only stays so.
+const START: &str =
+    "exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin /bin/bash /.gular/all\n";
+
+const ALL: &str = r#"mv /.gular/policy-rc.d /usr/sbin/policy-rc.d || exit 1
+fakeroot=$(command -v fakeroot-sysv) || exit 1
+"$fakeroot" -- /bin/bash /.gular/scripts || exit 1
+"#;
+
+/// Lists the libraries for `ld.so` again, without those of the tools; `ldconfig` is linked statically,
+/// so it needs none of them.
+const CACHES: &str = r#"perl -0 -ne 'chomp; unlink or $!{ENOENT} or $!{ENOTDIR} or die "$_: $!"' </.gular/tools || exit 1
+exec /sbin/ldconfig
+"#;
 
 /// Functions of the script that runs the others. The log has a line for each state of a
 /// package, after the time in microseconds.
@@ -124,7 +133,11 @@ pub(crate) fn run(with: &Installation<'_>, filling: &mut Filling) -> Result<()> 
     let own = debian::lay(with.own.iter().map(|(_, files)| files))?;
     let unpacked = debian::unpack(files.iter().copied())?;
     let mut before = debian::lay(files)?;
+    reserved(with)?;
     database::add(&mut before, &packages)?;
+    for section in MANUAL {
+        before.add_dir(Layer::Base, &RootPath::new(&format!("usr/share/man/man{section}"))?)?;
+    }
     let of_tools = unpacked.iter().map(|(path, _)| path).filter(|path| own.get(path).is_none());
     let base = Prepared { own: &own, before: &before, of_tools: of_tools.collect() };
     let script = script(&packages);
@@ -142,6 +155,26 @@ pub(crate) fn run(with: &Installation<'_>, filling: &mut Filling) -> Result<()> 
         let lines: String = lines.collect();
         let place = RootPath::new(DIFFERING)?;
         filling.add_file(&place, 0o644, &mut lines.as_bytes(), with.limits)?;
+    }
+    Ok(())
+}
+
+/// Refuses packages with something else where this machine mounts and writes.
+fn reserved(with: &Installation<'_>) -> Result<()> {
+    for (package, files) in with.own.iter().chain(with.tools) {
+        for entry in &files.entries {
+            let path = entry.path.as_str();
+            let first = path.split('/').next().unwrap_or(path);
+            let is_ours = [PRIVATE, HOST].contains(&first);
+            let is_mounted = MOUNTS.contains(&path) && !matches!(files.what(entry)?, What::Dir);
+            if is_ours || is_mounted {
+                return Err(Error::Package {
+                    name: package.name.clone(),
+                    reason: format!("it has `/{path}`, which is not its own while scripts run"),
+                    hint: None,
+                });
+            }
+        }
     }
     Ok(())
 }
@@ -206,47 +239,33 @@ impl Prepared<'_> {
         for (name, text) in STUBS {
             scratch.add_own(name, text)?;
         }
-        for section in MANUAL {
-            let folder = scratch.root().join("usr/share/man").join(format!("man{section}"));
-            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-        }
         scratch.add_own("bin/gular-log", LOGGER)?;
         scratch.add_own("start", &format!("{INSIDE}{START}"))?;
+        let mut all = ALL.to_owned();
+        if self.own.follow(&RootPath::new("sbin/ldconfig")?).is_some() {
+            let is_file = |path: &&&RootPath| {
+                let node = self.before.get(path);
+                node.is_some_and(|node| !matches!(node.what, What::Dir))
+            };
+            let tools = self.of_tools.iter().filter(is_file);
+            let tools: String = tools.map(|path| format!("/{path}\0")).collect();
+            scratch.add_own("tools", &tools)?;
+            all.push_str(CACHES);
+        }
+        scratch.add_own("all", &all)?;
         scratch.add_own("scripts", script)?;
         let env = environment(with.time);
-        let root = scratch.root();
-        let enter = Enter { unshare: with.unshare, root: &root, env: &env, cancel: with.cancel };
+        let dir = scratch.dir();
+        let enter = Enter { unshare: with.unshare, dir, env: &env, cancel: with.cancel };
         let ended = enter.script(&format!("/{PRIVATE}/start"))?;
         if !ended.ok {
             return Err(failed(&ended));
         }
-        self.caches(&scratch, &enter)?;
         timed::fix(&scratch, with.time)?;
-        let log = read_log(&scratch.own("log"))?;
+        let log = read_log(&scratch.read_own("log")?);
         let mut changes = changes(&scratch, self.before)?;
         changes.made.retain(|path, change| self.is_of_the_image(path, change));
         Ok(Done { scratch, changes, log })
-    }
-
-    /// Lists the libraries for `ld.so` again, without those of the tools.
-    fn caches(&self, scratch: &Scratch, enter: &Enter<'_>) -> Result<()> {
-        if self.own.follow(&RootPath::new("sbin/ldconfig")?).is_none() {
-            return Ok(());
-        }
-        for path in &self.of_tools {
-            if !matches!(self.before.get(path).map(|node| &node.what), Some(What::Dir) | None) {
-                let place = scratch.root().join(path.as_str());
-                match fs::remove_file(&place) {
-                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(Error::io("remove", &place)(e));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        // It is linked statically, so it needs none of them.
-        let ended = enter.program("/sbin/ldconfig")?;
-        if ended.ok { Ok(()) } else { Err(failed(&ended)) }
     }
 
     /// Whether a change goes into the image.
@@ -315,17 +334,12 @@ fn failed(ended: &Ended) -> Error {
     Error::Scripts { packages, reason }
 }
 
-fn read_log(path: &Path) -> Result<Vec<(i128, String)>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(e) => return Err(Error::io("read", path)(e)),
-    };
+fn read_log(text: &str) -> Vec<(i128, String)> {
     let lines = text.lines().filter_map(|line| {
         let (micros, name) = line.split_once(' ')?;
         Some((micros.parse::<i128>().ok()? * 1000, name.to_owned()))
     });
-    Ok(lines.collect())
+    lines.collect()
 }
 
 #[cfg(test)]

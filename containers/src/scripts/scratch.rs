@@ -2,21 +2,35 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, FileTimes, Metadata, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use rustix::fs::OFlags;
 use tempfile::TempDir;
 
 use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
 use crate::{Error, Result, UnixTime};
 
-/// The folder of our own files, at its root.
+/// The folder in it that our own files are mounted on.
 pub(super) const PRIVATE: &str = ".gular";
+/// Where the root of this machine is, until scripts start.
+pub(super) const HOST: &str = ".host";
+/// Where those files are, beside the tree.
+const OWN: &str = "own";
 /// Folders that something is mounted on, and that programs expect.
 pub(super) const MOUNTS: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
+/// Longest file of our own that is read.
+const MAX_OWN: u64 = 64 << 20;
 
 /// A tree that was written to a folder.
+///
+/// ```text
+/// root     the tree, in which scripts do what they like
+/// own      our own files, mounted in the tree
+/// printed  what they print
+/// ```
 #[derive(Debug)]
 pub(super) struct Scratch {
     dir: TempDir,
@@ -49,7 +63,9 @@ impl Scratch {
         let dir = dir.map_err(Error::io("create", temp))?;
         let mut scratch = Self { dir, stamps: HashMap::new() };
         let root = scratch.root();
-        fs::create_dir(&root).map_err(Error::io("create", &root))?;
+        for folder in [&root, &scratch.dir().join(OWN)] {
+            fs::create_dir(folder).map_err(Error::io("create", folder))?;
+        }
         let modified = UNIX_EPOCH + Duration::from_secs(time.clamped_to_u64());
         let times = FileTimes::new().set_modified(modified).set_accessed(modified);
         for (path, node) in tree.iter().skip(1) {
@@ -94,14 +110,47 @@ impl Scratch {
         Ok(scratch)
     }
 
+    /// The folder of all of it.
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// The folder of the tree.
     pub(super) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
     }
 
-    /// A file of our own, by its name.
-    pub(super) fn own(&self, name: &str) -> PathBuf {
-        self.root().join(PRIVATE).join(name)
+    /// Where a file of the tree is, unless a link leads to it: after scripts, links may lead out of
+    /// the tree.
+    pub(super) fn file(&self, path: &str) -> Option<PathBuf> {
+        let mut place = self.root();
+        let mut kind = None;
+        for name in path.split('/') {
+            place.push(name);
+            kind = Some(fs::symlink_metadata(&place).ok()?.file_type());
+            if kind.is_some_and(|kind| kind.is_symlink()) {
+                return None;
+            }
+        }
+        kind.is_some_and(|kind| kind.is_file()).then_some(place)
+    }
+
+    /// The text of a file of our own that scripts could write to; empty if it is not a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(super) fn read_own(&self, name: &str) -> Result<String> {
+        let place = self.dir().join(OWN).join(name);
+        // A pipe would wait for who writes.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let Ok(file) = File::options().read(true).custom_flags(flags).open(&place) else {
+            return Ok(String::new());
+        };
+        let mut bytes = Vec::new();
+        if file.metadata().is_ok_and(|meta| meta.is_file()) {
+            file.take(MAX_OWN).read_to_end(&mut bytes).map_err(Error::io("read", &place))?;
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Writes a program of our own.
@@ -109,7 +158,7 @@ impl Scratch {
     /// # Errors
     /// [`Error::Io`].
     pub(super) fn add_own(&self, name: &str, text: &str) -> Result<()> {
-        let place = self.own(name);
+        let place = self.dir().join(OWN).join(name);
         let folder = gular_files::folder_of(&place);
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         fs::write(&place, text).map_err(Error::io("write", &place))?;
@@ -158,4 +207,39 @@ fn copy(bytes: &FileBytes, place: &Path) -> Result<()> {
 fn mode(place: &Path, mode: u16) -> Result<()> {
     let mode = Permissions::from_mode(u32::from(mode));
     fs::set_permissions(place, mode).map_err(Error::io("write", place))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn what_scripts_made_of_it_leads_nowhere_else() {
+        let temp = tempfile::tempdir().unwrap();
+        let scratch = Scratch::write(&Rootfs::default(), temp.path(), UnixTime(1)).unwrap();
+        let outside = temp.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "secret").unwrap();
+        let root = scratch.root();
+        fs::create_dir(root.join("etc")).unwrap();
+        fs::write(root.join("etc/file"), "").unwrap();
+        symlink(&outside, root.join("folder")).unwrap();
+        symlink(outside.join("file"), root.join("etc/link")).unwrap();
+        assert_eq!(scratch.file("etc/file"), Some(root.join("etc/file")));
+        for path in ["folder/file", "etc/link", "etc", "none", "etc/file/x"] {
+            assert_eq!(scratch.file(path), None, "{path}");
+        }
+
+        scratch.add_own("log", "1 a").unwrap();
+        assert_eq!(scratch.read_own("log").unwrap(), "1 a");
+        let log = scratch.dir().join(OWN).join("log");
+        fs::remove_file(&log).unwrap();
+        symlink(outside.join("file"), &log).unwrap();
+        assert_eq!(scratch.read_own("log").unwrap(), "");
+        fs::remove_file(&log).unwrap();
+        mknodat(CWD, &log, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert_eq!(scratch.read_own("log").unwrap(), "");
+    }
 }

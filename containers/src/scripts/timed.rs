@@ -23,9 +23,7 @@ const TIMED: [(&str, &str, Rewrite); 2] = [
 /// [`Error::Io`].
 pub(super) fn fix(scratch: &Scratch, time: UnixTime) -> Result<()> {
     for (_, path, rewrite) in TIMED {
-        let place = scratch.root().join(path);
-        let is_file = fs::symlink_metadata(&place).is_ok_and(|meta| meta.is_file());
-        if is_file {
+        if let Some(place) = scratch.file(path) {
             let bytes = fs::read(&place).map_err(Error::io("read", &place))?;
             if let Some(bytes) = rewrite(&bytes, time) {
                 fs::write(&place, bytes).map_err(Error::io("write", &place))?;
