@@ -229,16 +229,32 @@ fn is_frame(line: &str) -> bool {
         "", ";;", "esac", "fi", "else", "exit", "exit 0", "exit 1", "set -e", "set -eu",
         "ldconfig", "}", "{", ":",
     ];
-    const STARTS: [&str; 5] =
-        ["#", "case \"$1\" in", "if [ \"$1\" = ", "echo ", "dpkg-maintscript-helper "];
     let label = line.strip_suffix(')').is_some_and(|label| {
-        label.bytes().all(|b| b.is_ascii_alphanumeric() || b"|-*( ".contains(&b))
+        let mut words = label.strip_prefix('(').unwrap_or(label).split('|').map(str::trim);
+        // With a `(` in front of it, one word is a command, too.
+        let is_word =
+            |word: &str| word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-*".contains(&b));
+        words.all(is_word) && (!label.starts_with('(') || label.contains('|'))
     });
-    // An echo may write to a file.
-    let writes = line.starts_with("echo ") && line.replace(">&2", "").contains('>');
-    label
+    let is_test = line.strip_prefix("if [ \"$1\" = ").is_some_and(|rest| {
+        let rest = rest.strip_suffix("then").map_or(rest, |rest| rest.trim_end());
+        rest.trim_end_matches(';').strip_suffix(" ]").is_some_and(|word| !runs_more(word))
+    });
+    let is_call = ["echo ", "dpkg-maintscript-helper "].iter().any(|start| {
+        // They take arguments, and write to no file.
+        line.starts_with(start) && !runs_more(line.strip_suffix(">&2").unwrap_or(line))
+    });
+    line.starts_with('#')
+        || label
         || WORDS.contains(&line)
-        || (STARTS.iter().any(|start| line.starts_with(start)) && !writes)
+        || ["case \"$1\" in", "case $1 in"].contains(&line)
+        || is_test
+        || is_call
+}
+
+/// Whether words of a shell have more in them than arguments.
+fn runs_more(words: &str) -> bool {
+    words.contains([';', '&', '|', '`', '<', '>']) || words.contains("$(")
 }
 
 /// Reads a line `update-alternatives --install LINK NAME PATH PRIORITY [--slave LINK NAME PATH]…`.
@@ -321,6 +337,8 @@ mod tests {
         for known in [
             "",
             "#!/bin/sh\nset -e\ncase \"$1\" in\nconfigure|abort-upgrade)\n;;\n*)\necho \"no: $1\" >&2\nexit 1\n;;\nesac\n",
+            "if [ \"$1\" = configure ]; then\ndpkg-maintscript-helper rm_conffile /etc/x 1-2 x -- \"$@\"\nfi\nif [ \"$1\" = \"configure\" ]\n:\nfi",
+            "case \"$1\" in\n  (configure|abort-upgrade)\n;;\nabort-remove)\n;;\nesac",
             "# Automatically added by dh_makeshlibs/13\nwhatever\n# End automatically added section\nexit 0",
         ] {
             assert_eq!(known_choices(known), Some(Vec::new()), "{known}");
@@ -333,6 +351,16 @@ mod tests {
             "echo x >/etc/x",
             "# Automatically added by dh_other/1\nwhatever\n# End automatically added section",
             "update-alternatives --install /a a /b 1; rm x",
+            "(useradd foo)",
+            "(useradd)",
+            "if [ \"$1\" = configure ]; then rm x; fi",
+            "if [ \"$1\" = \"$(rm x)\" ]; then",
+            "echo x | tee /etc/x",
+            "echo a; mkdir b",
+            "echo `mkdir b`",
+            "echo a >&2 && mkdir b",
+            "dpkg-maintscript-helper rm_conffile /etc/x -- \"$@\" && rm y",
+            "case \"$1\" in configure) useradd q;; esac",
         ] {
             assert_eq!(known_choices(unknown), None, "{unknown}");
         }
