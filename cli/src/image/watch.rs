@@ -110,12 +110,14 @@ impl ImageWatch for Bars<'_> {
             }
             Note::ScriptsNotRun { why, unknown } => {
                 let rest = match unknown {
-                    [] => "what they do is known and was done without them".to_owned(),
+                    [] => "what programs need of them is known and was done".to_owned(),
                     names => {
                         format!("what these packages would do is missing: {}", names.join(", "))
                     }
                 };
-                format!("Debian's maintainer scripts were not run, since {why}: {rest}")
+                format!(
+                    "Debian's maintainer scripts were not run, since {why}: {rest}; the locale `en_US.UTF-8` and caches are missing, so the bytes differ from those of an image whose scripts were run"
+                )
             }
             Note::NotReproducible { package, path } => format!(
                 "`{path}` differs each time the maintainer script of `{package}` is run: the image cannot be made again with the same bytes"

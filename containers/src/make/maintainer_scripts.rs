@@ -89,8 +89,7 @@ fn read(
         let (packages, reason, on_image) = (reading.unknown, why.to_owned(), unpacked.on_image());
         return Err(Error::ScriptsNeeded { packages, reason, on_image });
     }
-    if !reading.links.is_empty() || !reading.unknown.is_empty() {
-        watch.note(&Note::ScriptsNotRun { why, unknown: &reading.unknown });
-    }
+    // Even without scripts of packages, the cache of libraries and the locale are not made.
+    watch.note(&Note::ScriptsNotRun { why, unknown: &reading.unknown });
     Ok(Scripts::Read(reading.links))
 }
