@@ -396,15 +396,6 @@ fn options_of_instructions_are_named() {
 }
 
 #[test]
-fn local_wheels_are_named_if_the_base_takes_none() {
-    let dir = folder();
-    fs::write(dir.path().join("a-1-py3-none-any.whl"), "").unwrap();
-    let text = "FROM alpine\nCOPY *.whl /w/\nRUN pip install /w/a-1-py3-none-any.whl\n";
-    let made = import(text, |options| options.context = dir.path().to_owned()).unwrap();
-    assert!(made.left_out.iter().any(|left| left.text.contains("a-1-py3")), "{made:?}");
-}
-
-#[test]
 fn quotes_around_a_value_are_not_of_it() {
     let made = import("FROM debian:12\nENV A \"x y\"\nENV B it\\'s  'a\"b'\n", |_| {});
     let recipe = made.unwrap().recipe;

@@ -70,9 +70,9 @@ impl Project {
     pub fn check_lock_path(&self) -> Result<()> {
         let path = &self.lock_path;
         let is_ours =
-            |text: String| text.starts_with(LOCK_BEGINS) || ImageLock::parse(&text, "").is_ok();
+            |text: &str| text.starts_with(LOCK_BEGINS) || ImageLock::parse(text, "").is_ok();
         match fs::read_to_string(path) {
-            Ok(text) if !is_ours(text) => {
+            Ok(text) if !is_ours(&text) => {
                 Err(Error::ForeignLock { path: path.display().to_string() })
             }
             _ => Ok(()),
