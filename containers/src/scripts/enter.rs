@@ -100,7 +100,7 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
     command.arg(dir.path());
     let ended = match ended(command, dir.path(), &AtomicBool::new(false)) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Some("`unshare` of util-linux is not installed".to_owned()));
+            return Ok(Some("`setpriv` of util-linux is not installed".to_owned()));
         }
         ended => ended?,
     };
@@ -109,8 +109,10 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
 }
 
 fn namespace(unshare: &Path) -> Command {
-    let mut command = Command::new(unshare);
+    // If this process is killed, so is all that runs in the namespace.
+    let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH);
+    command.args(["--pdeathsig", "KILL"]).arg(unshare);
     command.args(["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts"]);
     command.args(["--fork", "--kill-child"]);
     // Nothing in it can type into the terminal that the build was started from.
