@@ -108,7 +108,7 @@ struct Open {
     inherited: Vec<String>,
 }
 
-/// The GNU C library's `ld.so`, by ELF's number of the processor.
+/// The GNU C library's `ld.so`, by ELF's number of the CPU.
 fn usual_loader(machine: u16) -> &'static str {
     match machine {
         183 => "/lib/ld-linux-aarch64.so.1",

@@ -7,7 +7,7 @@ use crate::rootfs::{RootPath, Rootfs, What};
 const CACHE: &str = "/etc/ld.so.cache";
 const CONFIGURATION: &str = "/etc/ld.so.conf";
 
-/// The folder of musl's `ld.so`, and how its name begins; behind that is the processor's.
+/// The folder of musl's `ld.so`, and how its name begins; behind that is the CPU's.
 const MUSL: (&str, &str) = ("lib", "ld-musl-");
 /// The folders that musl searches unless `/etc/ld-musl-ARCH.path` names others (ldso/dynlink.c,
 /// `load_library`).

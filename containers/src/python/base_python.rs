@@ -26,7 +26,7 @@ const MAX_TEXT: u64 = 64 << 20;
 const MAX_PROGRAM: u64 = 256 << 20;
 
 /// One way in which a Python is installed.
-struct Kind {
+struct PythonKind {
     name: &'static str,
     /// A file that tells, below the prefix.
     sign: &'static str,
@@ -45,11 +45,11 @@ enum Site {
 /// <https://docs.conda.io/projects/conda/en/stable/user-guide/concepts/environments.html>. Debian
 /// and Ubuntu: Debian Python Policy, 1.1 "Module Path". The last one is CPython's own scheme
 /// (`posix_prefix` of `sysconfig`), which `python:3.N` and uv's builds have.
-const KINDS: [Kind; 4] = [
-    Kind { name: "a virtual environment", sign: "pyvenv.cfg", site: Site::Own },
-    Kind { name: "conda", sign: "conda-meta", site: Site::Own },
-    Kind { name: "Debian's", sign: "lib/python3/dist-packages", site: Site::Debian },
-    Kind { name: "CPython's own build", sign: "", site: Site::Own },
+const KINDS: [PythonKind; 4] = [
+    PythonKind { name: "a virtual environment", sign: "pyvenv.cfg", site: Site::Own },
+    PythonKind { name: "conda", sign: "conda-meta", site: Site::Own },
+    PythonKind { name: "Debian's", sign: "lib/python3/dist-packages", site: Site::Debian },
+    PythonKind { name: "CPython's own build", sign: "", site: Site::Own },
 ];
 
 /// The Python of a base image.

@@ -23,7 +23,7 @@ pub(crate) enum When {
     Always,
     /// If some condition holds, or once a function is called.
     Sometimes,
-    /// In a `try`, which goes on without the module.
+    /// In a `try`, which continues without the module.
     Tried,
     /// For type checkers only.
     Never,

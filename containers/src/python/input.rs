@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::decode::decode;
-use super::kind::{self, Kind};
+use super::kind::{self, InputKind};
 use super::pinned::Pins;
 use super::requirements::{self, Line, below};
 use super::selection::Selection;
@@ -30,7 +30,7 @@ const MAX_FILES: usize = 100;
 pub(super) struct Input {
     /// The path in the recipe.
     pub(super) path: String,
-    kind: Kind,
+    kind: InputKind,
     text: String,
     /// Files that it includes, or that belong to it, by their paths from the recipe's folder.
     more: BTreeMap<String, String>,
@@ -64,7 +64,7 @@ impl Input {
             hint: Some(hint),
         };
         let kind = match kind::of(&text) {
-            Some(Kind::Unusable(kind)) => {
+            Some(InputKind::Unusable(kind)) => {
                 let command = kind.command.replace("FILE", &path);
                 return Err(unusable(
                     format!("it is {}", kind.what),
@@ -79,7 +79,7 @@ impl Input {
                 ));
             }
         };
-        if python.lock.is_some() && kind == Kind::Pyproject {
+        if python.lock.is_some() && kind == InputKind::Pyproject {
             let beside = ["uv.lock", "poetry.lock", "pylock.toml"]
                 .into_iter()
                 .find(|name| dir.join(named).with_file_name(name).is_file());
@@ -104,10 +104,12 @@ impl Input {
     /// Reads the files that belong to the first one.
     fn open_more(&mut self, python: &PythonSection, dir: &Path) -> Result<()> {
         let mut waiting = match self.kind {
-            Kind::Requirements => self.lines_of(requirements::parse(&self.text, &self.path)?),
-            Kind::CondaEnvironment => self.lines_of(self.conda()?.0),
-            Kind::Pyproject => pyproject::parse(&self.text, &self.path, &python.selection())?.files,
-            Kind::PoetryLock => {
+            InputKind::Requirements => self.lines_of(requirements::parse(&self.text, &self.path)?),
+            InputKind::CondaEnvironment => self.lines_of(self.conda()?.0),
+            InputKind::Pyproject => {
+                pyproject::parse(&self.text, &self.path, &python.selection())?.files
+            }
+            InputKind::PoetryLock => {
                 let beside = below(Path::new(&self.path), "../pyproject.toml");
                 let there = dir.join(&beside).is_file();
                 there.then_some(beside).into_iter().collect()
@@ -123,7 +125,7 @@ impl Input {
                 return Err(Error::Limit { path, what: "files", found, limit });
             }
             let text = read(&path, dir)?;
-            if self.kind != Kind::PoetryLock {
+            if self.kind != InputKind::PoetryLock {
                 waiting.extend(self.lines_of(requirements::parse(&text, &path)?));
             }
             self.more.insert(path, text);
@@ -167,18 +169,21 @@ impl Input {
             python: &interpreter.version,
         };
         let (text, path) = (&self.text, &self.path);
-        if matches!(self.kind, Kind::Requirements | Kind::Pylock | Kind::CondaEnvironment) {
+        if matches!(
+            self.kind,
+            InputKind::Requirements | InputKind::Pylock | InputKind::CondaEnvironment
+        ) {
             selection.must_be_empty(&Place { path: path.clone(), line: 1 })?;
         }
         Ok(match self.kind {
-            Kind::Pylock => Read::Pins(pylock::parse(text, path)?),
-            Kind::UvLock => Read::Pins(uv_lock::parse(text, path, &selection, &environment)?),
-            Kind::PoetryLock => {
+            InputKind::Pylock => Read::Pins(pylock::parse(text, path)?),
+            InputKind::UvLock => Read::Pins(uv_lock::parse(text, path, &selection, &environment)?),
+            InputKind::PoetryLock => {
                 let project = self.more.values().next().map(String::as_str);
                 Read::Pins(poetry_lock::parse(text, path, project, &selection, &environment)?)
             }
-            Kind::PipfileLock => Read::Pins(pipfile_lock::parse(text, path, &selection)?),
-            Kind::Pyproject => {
+            InputKind::PipfileLock => Read::Pins(pipfile_lock::parse(text, path, &selection)?),
+            InputKind::Pyproject => {
                 let project = pyproject::parse(text, path, &selection)?;
                 let mut wanted = project.wanted;
                 for file in project.files {
@@ -186,14 +191,14 @@ impl Input {
                 }
                 Read::Wanted(wanted)
             }
-            Kind::CondaEnvironment => {
+            InputKind::CondaEnvironment => {
                 let (lines, found) = self.conda()?;
                 let mut wanted = Wanted { python: found.python, ..Wanted::default() };
                 self.add(lines, false, &mut wanted, &mut Vec::new())?;
                 Read::Wanted(wanted)
             }
             // Others were refused when the file was opened.
-            Kind::Requirements | Kind::Unusable(_) => {
+            InputKind::Requirements | InputKind::Unusable(_) => {
                 let mut wanted = Wanted::default();
                 let lines = requirements::parse(text, path)?;
                 self.add(lines, false, &mut wanted, &mut vec![(path.clone(), false)])?;

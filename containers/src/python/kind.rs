@@ -6,7 +6,7 @@ use super::requirements::lines;
 
 /// A kind of file that people have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum InputKind {
     /// `requirements.txt`.
     Requirements,
     /// `pylock.toml` (PEP 751).
@@ -86,21 +86,21 @@ const PIP_LIST: Unusable = Unusable {
 };
 
 /// The names of tables that tell a TOML file's kind, the surest first.
-const TOML: [(&[&str], Kind); 9] = [
+const TOML: [(&[&str], InputKind); 9] = [
     // <https://packaging.python.org/en/latest/specifications/pylock-toml/>.
-    (&["lock-version"], Kind::Pylock),
-    (&["metadata", "lock-version"], Kind::PoetryLock),
-    (&["metadata", "content-hash"], Kind::PoetryLock),
-    (&["metadata", "lock_version"], Kind::Unusable(&PDM_LOCK)),
-    (&["project"], Kind::Pyproject),
-    (&["tool"], Kind::Pyproject),
-    (&["build-system"], Kind::Pyproject),
-    (&["dependency-groups"], Kind::Pyproject),
-    (&["source"], Kind::Unusable(&PIPFILE)),
+    (&["lock-version"], InputKind::Pylock),
+    (&["metadata", "lock-version"], InputKind::PoetryLock),
+    (&["metadata", "content-hash"], InputKind::PoetryLock),
+    (&["metadata", "lock_version"], InputKind::Unusable(&PDM_LOCK)),
+    (&["project"], InputKind::Pyproject),
+    (&["tool"], InputKind::Pyproject),
+    (&["build-system"], InputKind::Pyproject),
+    (&["dependency-groups"], InputKind::Pyproject),
+    (&["source"], InputKind::Unusable(&PIPFILE)),
 ];
 
 /// Tells a text's kind. `None` for JSON and YAML of another meaning.
-pub(super) fn of(text: &str) -> Option<Kind> {
+pub(super) fn of(text: &str) -> Option<InputKind> {
     let start = text.trim_start();
     if start.starts_with(['{', '[']) && serde_json::from_str::<serde_json::Value>(text).is_ok() {
         return json(text);
@@ -108,10 +108,10 @@ pub(super) fn of(text: &str) -> Option<Kind> {
     let lines = lines(text);
     let any = |test: &dyn Fn(&str) -> bool| lines.iter().any(|(_, line)| test(line));
     if any(&|line| line == "@EXPLICIT") {
-        return Some(Kind::Unusable(&CONDA_EXPLICIT));
+        return Some(InputKind::Unusable(&CONDA_EXPLICIT));
     }
     if text.contains("$ conda create --name <env> --file") || any(&is_conda_build) {
-        return Some(Kind::Unusable(&CONDA_LIST));
+        return Some(InputKind::Unusable(&CONDA_LIST));
     }
     if let Some(kind) = toml_kind(text) {
         return Some(kind);
@@ -121,25 +121,25 @@ pub(super) fn of(text: &str) -> Option<Kind> {
         text.lines().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')))
     };
     if key("metadata") && key("package") {
-        return Some(Kind::Unusable(&CONDA_LOCK));
+        return Some(InputKind::Unusable(&CONDA_LOCK));
     }
     if key("environments") && key("packages") {
-        return Some(Kind::Unusable(&PIXI_LOCK));
+        return Some(InputKind::Unusable(&PIXI_LOCK));
     }
     if key("dependencies") || key("channels") {
-        return Some(Kind::CondaEnvironment);
+        return Some(InputKind::CondaEnvironment);
     }
     if any(&|line| {
         line.starts_with("[options") || line == "[metadata]" || line.starts_with("setup(")
     }) || any(&|line| line.contains("import setup") || line == "import setuptools")
     {
-        return Some(Kind::Unusable(&SETUP));
+        return Some(InputKind::Unusable(&SETUP));
     }
     let words: Vec<&str> = start.lines().next().unwrap_or_default().split_whitespace().collect();
     if matches!(words.as_slice(), ["Package", "Version", ..]) {
-        return Some(Kind::Unusable(&PIP_LIST));
+        return Some(InputKind::Unusable(&PIP_LIST));
     }
-    Some(Kind::Requirements)
+    Some(InputKind::Requirements)
 }
 
 /// Whether a line is `numpy=1.19.2=py38h6163131_0`.
@@ -151,25 +151,25 @@ fn is_conda_build(line: &str) -> bool {
     parts.len() == 3 && parts.iter().all(good)
 }
 
-fn json(text: &str) -> Option<Kind> {
+fn json(text: &str) -> Option<InputKind> {
     let value: serde_json::Value = serde_json::from_str(text).ok()?;
     let has = |name: &str| value.get(name).is_some();
     match () {
-        () if has("_meta") && has("default") => Some(Kind::PipfileLock),
-        () if has("dependencies") && has("name") => Some(Kind::CondaEnvironment),
+        () if has("_meta") && has("default") => Some(InputKind::PipfileLock),
+        () if has("dependencies") && has("name") => Some(InputKind::CondaEnvironment),
         () => None,
     }
 }
 
-fn toml_kind(text: &str) -> Option<Kind> {
+fn toml_kind(text: &str) -> Option<InputKind> {
     let Ok(table) = text.parse::<Table>() else {
         // A broken file is read as what its tables say, and refused with its line.
         let has = |line: &str| text.lines().any(|found| found.trim_end() == line);
         return match () {
-            () if has("[[packages]]") => Some(Kind::Pylock),
-            () if has("[[package]]") => Some(Kind::UvLock),
+            () if has("[[packages]]") => Some(InputKind::Pylock),
+            () if has("[[package]]") => Some(InputKind::UvLock),
             () if has("[project]") || has("[tool.poetry]") || has("[build-system]") => {
-                Some(Kind::Pyproject)
+                Some(InputKind::Pyproject)
             }
             () => None,
         };
@@ -188,7 +188,7 @@ fn toml_kind(text: &str) -> Option<Kind> {
     // <https://docs.astral.sh/uv/concepts/projects/layout/#the-lockfile>.
     let packages = table.get("package").is_some_and(toml::Value::is_array);
     match known {
-        None if packages || table.contains_key("requires-python") => Some(Kind::UvLock),
+        None if packages || table.contains_key("requires-python") => Some(InputKind::UvLock),
         known => known,
     }
 }
@@ -200,36 +200,51 @@ mod tests {
     #[test]
     fn files_are_told_by_their_contents() {
         for (text, expected) in [
-            ("", Kind::Requirements),
-            ("# nothing\n", Kind::Requirements),
-            ("numpy==1.26\n-r other.txt\n", Kind::Requirements),
-            ("a @ https://x.example/a.whl?b=c\nb===1.0\n", Kind::Requirements),
-            ("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\n", Kind::Pylock),
-            ("[[packages]\n[[packages]]\n", Kind::Pylock),
-            ("version = 1\nrequires-python = \">=3.9\"\n", Kind::UvLock),
-            ("version = 1\n[[package]]\nname = \"a\"\n", Kind::UvLock),
-            ("[[package]]\nname = \"a\"\n[metadata]\nlock-version = \"2.0\"\n", Kind::PoetryLock),
-            ("[metadata]\nlock_version = \"4.4\"\n", Kind::Unusable(&PDM_LOCK)),
-            ("[project]\nname = \"a\"\n", Kind::Pyproject),
-            ("[tool.poetry]\nname = \"a\"\n", Kind::Pyproject),
-            ("[project\n[build-system]\n", Kind::Pyproject),
-            ("[[source]]\nurl = \"x\"\n[packages]\na = \"*\"\n", Kind::Unusable(&PIPFILE)),
-            ("{\"_meta\": {}, \"default\": {}}", Kind::PipfileLock),
-            ("name: x\nchannels:\n  - defaults\ndependencies:\n- numpy\n", Kind::CondaEnvironment),
-            ("{\"name\": \"x\", \"dependencies\": []}", Kind::CondaEnvironment),
+            ("", InputKind::Requirements),
+            ("# nothing\n", InputKind::Requirements),
+            ("numpy==1.26\n-r other.txt\n", InputKind::Requirements),
+            ("a @ https://x.example/a.whl?b=c\nb===1.0\n", InputKind::Requirements),
+            ("lock-version = \"1.0\"\n[[packages]]\nname = \"a\"\n", InputKind::Pylock),
+            ("[[packages]\n[[packages]]\n", InputKind::Pylock),
+            ("version = 1\nrequires-python = \">=3.9\"\n", InputKind::UvLock),
+            ("version = 1\n[[package]]\nname = \"a\"\n", InputKind::UvLock),
+            (
+                "[[package]]\nname = \"a\"\n[metadata]\nlock-version = \"2.0\"\n",
+                InputKind::PoetryLock,
+            ),
+            ("[metadata]\nlock_version = \"4.4\"\n", InputKind::Unusable(&PDM_LOCK)),
+            ("[project]\nname = \"a\"\n", InputKind::Pyproject),
+            ("[tool.poetry]\nname = \"a\"\n", InputKind::Pyproject),
+            ("[project\n[build-system]\n", InputKind::Pyproject),
+            ("[[source]]\nurl = \"x\"\n[packages]\na = \"*\"\n", InputKind::Unusable(&PIPFILE)),
+            ("{\"_meta\": {}, \"default\": {}}", InputKind::PipfileLock),
+            (
+                "name: x\nchannels:\n  - defaults\ndependencies:\n- numpy\n",
+                InputKind::CondaEnvironment,
+            ),
+            ("{\"name\": \"x\", \"dependencies\": []}", InputKind::CondaEnvironment),
             (
                 "# platform: linux-64\n@EXPLICIT\nhttps://x/a.conda\n",
-                Kind::Unusable(&CONDA_EXPLICIT),
+                InputKind::Unusable(&CONDA_EXPLICIT),
             ),
-            ("# x\nnumpy=1.19.2=py38h_0\n", Kind::Unusable(&CONDA_LIST)),
-            ("version: 1\nmetadata:\n  x: y\npackage:\n- name: a\n", Kind::Unusable(&CONDA_LOCK)),
+            ("# x\nnumpy=1.19.2=py38h_0\n", InputKind::Unusable(&CONDA_LIST)),
+            (
+                "version: 1\nmetadata:\n  x: y\npackage:\n- name: a\n",
+                InputKind::Unusable(&CONDA_LOCK),
+            ),
             (
                 "version: 6\nenvironments:\n  default:\npackages:\n- conda: x\n",
-                Kind::Unusable(&PIXI_LOCK),
+                InputKind::Unusable(&PIXI_LOCK),
             ),
-            ("[metadata]\nname = x\n[options]\ninstall_requires =\n  a\n", Kind::Unusable(&SETUP)),
-            ("from setuptools import setup\nsetup(name='x')\n", Kind::Unusable(&SETUP)),
-            ("Package    Version\n---------- -----\nnumpy      1.26\n", Kind::Unusable(&PIP_LIST)),
+            (
+                "[metadata]\nname = x\n[options]\ninstall_requires =\n  a\n",
+                InputKind::Unusable(&SETUP),
+            ),
+            ("from setuptools import setup\nsetup(name='x')\n", InputKind::Unusable(&SETUP)),
+            (
+                "Package    Version\n---------- -----\nnumpy      1.26\n",
+                InputKind::Unusable(&PIP_LIST),
+            ),
         ] {
             assert_eq!(of(text), Some(expected), "{text}");
         }

@@ -21,14 +21,14 @@ const MOST_NUMBERS: usize = 3;
 
 /// What a part of a name is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PartKind {
     Letters,
     Digits,
     /// Whatever divides the others.
     Mark,
 }
 
-impl Kind {
+impl PartKind {
     fn of(c: char) -> Self {
         match c {
             c if c.is_ascii_alphabetic() => Self::Letters,
@@ -110,13 +110,15 @@ fn of_plain(folders: &Folders, plain: &WayToRead) -> Option<Vec<WayToRead>> {
 /// Patterns of these names, without extensions, that have the class in a part of them, each with the
 /// class of a name.
 fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
-    let all: Vec<Vec<(&str, Kind)>> = names.iter().map(|name| parts(name)).collect();
+    let all: Vec<Vec<(&str, PartKind)>> = names.iter().map(|name| parts(name)).collect();
     let Some(first) = all.first() else { return Vec::new() };
-    let form = |parts: &[(&str, Kind)]| -> Vec<Option<String>> {
-        let mark = |(text, kind): &(&str, Kind)| (*kind == Kind::Mark).then(|| (*text).to_owned());
+    let form = |parts: &[(&str, PartKind)]| -> Vec<Option<String>> {
+        let mark =
+            |(text, kind): &(&str, PartKind)| (*kind == PartKind::Mark).then(|| (*text).to_owned());
         parts.iter().map(mark).collect()
     };
-    let kinds = |parts: &[(&str, Kind)]| -> Vec<Kind> { parts.iter().map(|(_, k)| *k).collect() };
+    let kinds =
+        |parts: &[(&str, PartKind)]| -> Vec<PartKind> { parts.iter().map(|(_, k)| *k).collect() };
     let of_first = (form(first), kinds(first));
     if !all.iter().all(|parts| (form(parts), kinds(parts)) == of_first) {
         return Vec::new();
@@ -130,7 +132,7 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
     let is_of_splits = |at: &usize| {
         columns.get(*at).is_some_and(|of| of.iter().all(|word| split_of(word).is_some()))
     };
-    let of_kind = |kind: Kind| {
+    let of_kind = |kind: PartKind| {
         let is = |at: &&usize| {
             let few = columns.get(**at).is_some_and(|of| of.len() * 2 <= names.len());
             few && !is_of_splits(at) && first.get(**at).is_some_and(|(_, of)| *of == kind)
@@ -144,18 +146,18 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
         });
         years.contains(&true)
     };
-    let letters = of_kind(Kind::Letters);
+    let letters = of_kind(PartKind::Letters);
     let numbers_say_more = differing.len() <= MOST_NUMBERS
         && !(0..first.len()).any(|at| is_year(&at) || is_of_splits(&at));
     let candidates = match letters.is_empty() {
         false => letters,
-        true if numbers_say_more => of_kind(Kind::Digits),
+        true if numbers_say_more => of_kind(PartKind::Digits),
         true => Vec::new(),
     };
     let pattern = |label: usize| {
         let others = differing.iter().filter(|at| **at != label);
         let key = others.max_by_key(|at| columns.get(**at).map_or(0, BTreeSet::len));
-        let part = |(at, (text, kind)): (usize, &(&str, Kind))| match kind {
+        let part = |(at, (text, kind)): (usize, &(&str, PartKind))| match kind {
             _ if !differing.contains(&at) => literal(text),
             _ if at == label => format!("{{label:{}}}", kind.narrowed()),
             _ if Some(&at) == key => format!("{{key:{}}}", kind.narrowed()),
@@ -167,7 +169,7 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
     let has_others = |at: &&usize| differing.iter().any(|other| other != *at);
     let found = candidates.iter().filter(has_others).take(MOST_OFFERED);
     // A name whose parts differ shows which of them is meant.
-    let is_clear = |parts: &Vec<(&str, Kind)>| {
+    let is_clear = |parts: &Vec<(&str, PartKind)>| {
         let of_name = differing.iter().filter_map(|at| parts.get(*at)).map(|(text, _)| *text);
         of_name.collect::<BTreeSet<&str>>().len() == differing.len()
     };
@@ -177,11 +179,11 @@ fn of_names<'n>(names: &[&'n str]) -> Vec<(&'n str, &'n str, String)> {
 }
 
 /// A name as its parts: letters, digits, and what divides these.
-fn parts(name: &str) -> Vec<(&str, Kind)> {
+fn parts(name: &str) -> Vec<(&str, PartKind)> {
     let mut parts = Vec::new();
     let mut rest = name;
-    while let Some(kind) = rest.chars().next().map(Kind::of) {
-        let end = rest.find(|c| Kind::of(c) != kind).unwrap_or(rest.len());
+    while let Some(kind) = rest.chars().next().map(PartKind::of) {
+        let end = rest.find(|c| PartKind::of(c) != kind).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
         parts.push((part, kind));
         rest = after;

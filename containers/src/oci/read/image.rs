@@ -228,7 +228,7 @@ struct Search<'a> {
     layout: &'a OciLayout,
     arch: Arch,
     documents: usize,
-    /// Images, each with the variant of the processor that it needs.
+    /// Images, each with the variant of the CPU that it needs.
     found: Vec<(OciImage, Option<String>)>,
     /// Platforms of the images that were not taken.
     seen: Vec<String>,
