@@ -517,7 +517,7 @@ impl Walk<'_> {
                 self.draft.other(line, text, reason);
             }
             "--no-deps" => {
-                self.draft.other(line, text, "what the packages depend on is installed, too")
+                self.draft.other(line, text, "what the packages depend on is installed, too");
             }
             "--pre" => asked.requirements.push(name.to_owned()),
             name if PIP_FLAGS.contains(&name) || PIP_VALUES.contains(&name) => {}

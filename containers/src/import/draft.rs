@@ -64,12 +64,12 @@ pub(super) struct Draft {
 const MAX_SHOWN: usize = 100;
 
 impl Draft {
-    pub(super) fn missing(&mut self, line: usize, text: &str, reason: impl Into<String>) {
-        self.leave(line, text, Difference::Missing, reason.into());
+    pub(super) fn missing(&mut self, line: usize, text: &str, reason: impl AsRef<str>) {
+        self.leave(line, text, Difference::Missing, reason.as_ref());
     }
 
-    pub(super) fn other(&mut self, line: usize, text: &str, reason: impl Into<String>) {
-        self.leave(line, text, Difference::Other, reason.into());
+    pub(super) fn other(&mut self, line: usize, text: &str, reason: impl AsRef<str>) {
+        self.leave(line, text, Difference::Other, reason.as_ref());
     }
 
     pub(super) fn fate(&mut self, line: usize, text: &str, fate: Fate) {
@@ -79,9 +79,9 @@ impl Draft {
         }
     }
 
-    fn leave(&mut self, line: usize, text: &str, difference: Difference, reason: String) {
+    fn leave(&mut self, line: usize, text: &str, difference: Difference, reason: &str) {
         let text = without_users(&one_line(text));
-        let reason = without_users(&reason);
+        let reason = without_users(reason);
         self.left_out.push(LeftOutLine { line, text, difference, reason });
     }
 }
