@@ -70,7 +70,7 @@ pub(super) struct BuildArgs {
     /// Fail if image.lock would have to be made or changed
     #[arg(long)]
     pub(super) locked: bool,
-    /// Do not run Debian's maintainer scripts; only do what is known of them
+    /// Do what is known of Debian's scripts, and do not run them
     ///
     /// They are run in a user namespace. Where that is forbidden, this builds an image without what
     /// they do, and names the packages concerned.

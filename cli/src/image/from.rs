@@ -20,11 +20,13 @@ use crate::show::{self, AsIs};
 pub(super) struct FromArgs {
     /// A Dockerfile or a definition file
     pub(super) file: PathBuf,
-    /// Write the recipe to FILE, and its requirements and start script beside it [default: stdout]
+    /// Write the recipe, and its files beside it [default: stdout]
+    ///
+    /// The files are its requirements and its start script.
     #[arg(long, short, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// The name of the image [default: that of the file or its folder]
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     pub(super) name: Option<String>,
     /// The folder that the file copies from [default: the file's]
     #[arg(long, value_name = "DIR")]
@@ -35,7 +37,7 @@ pub(super) struct FromArgs {
     /// The stage to translate [default: the last]
     #[arg(long, value_name = "NAME")]
     pub(super) stage: Option<String>,
-    /// Keep the file's base image, also where Debian's packages could replace it
+    /// Keep the file's base, even if Debian's packages could replace it
     #[arg(long)]
     pub(super) keep_base: bool,
 }
