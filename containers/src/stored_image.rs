@@ -227,9 +227,7 @@ fn sbom(tree: &Rootfs) -> Result<Option<String>> {
 
 /// Reads a small file of the image as text.
 fn read(tree: &Rootfs, path: &str) -> Result<Option<String>> {
-    let Some((_, node)) = tree.follow(&RootPath::new(path)?) else { return Ok(None) };
-    let What::File(source) = &node.what else { return Ok(None) };
-    source.text(MAX_TEXT)
+    tree.text(&RootPath::new(path)?, MAX_TEXT)
 }
 
 /// Finds the program that a SIF starts: the target of its run script, or what that executes.

@@ -122,7 +122,7 @@ impl Inside {
     /// Describes the image in its own tree.
     fn of(options: &Conversion, image: &OciImage, tree: &mut Rootfs) -> Result<Self> {
         let time = image.created.as_deref().and_then(UnixTime::parse_rfc3339).unwrap_or_default();
-        let recipe = match text(tree, ".singularity.d/Singularity", MAX_RECIPE)? {
+        let recipe = match tree.text(&RootPath::new(".singularity.d/Singularity")?, MAX_RECIPE)? {
             Some(recipe) => recipe,
             None => options.definition(image.digest),
         };
@@ -175,13 +175,6 @@ impl Conversion {
 fn title(image: &OciImage) -> String {
     let title = image.labels.get("org.opencontainers.image.title");
     title.map_or_else(|| "image".to_owned(), |title| image_name(title))
-}
-
-fn text(tree: &Rootfs, path: &str, most: u64) -> Result<Option<String>> {
-    match tree.follow(&RootPath::new(path)?).map(|(_, node)| &node.what) {
-        Some(What::File(source)) => source.text(most),
-        _ => Ok(None),
-    }
 }
 
 fn write(

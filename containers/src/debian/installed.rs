@@ -61,7 +61,7 @@ impl Installed {
     pub(crate) fn of(tree: &Rootfs) -> Result<Self> {
         let mut release = String::new();
         for path in RELEASE {
-            release = text(tree, &RootPath::new(path)?)?.unwrap_or_default();
+            release = tree.text(&RootPath::new(path)?, MAX_TEXT)?.unwrap_or_default();
             if !release.is_empty() {
                 break;
             }
@@ -85,10 +85,10 @@ impl Installed {
                 }
             }
         };
-        add(&text(tree, &RootPath::new(STATUS)?)?.unwrap_or_default());
+        add(&tree.text(&RootPath::new(STATUS)?, MAX_TEXT)?.unwrap_or_default());
         for (path, _) in tree.children(&RootPath::new(STATUS_FOLDER)?) {
             if !path.name().ends_with(".md5sums") {
-                add(&text(tree, &path)?.unwrap_or_default());
+                add(&tree.text(&path, MAX_TEXT)?.unwrap_or_default());
             }
         }
         if packages.is_empty() {
@@ -213,7 +213,7 @@ fn remove(tree: &mut Rootfs, name: &str) -> Result<()> {
     let lists = tree.children(&folder).map(|(path, _)| path);
     let lists: Vec<RootPath> = lists.filter(|path| is_list(path.name())).collect();
     for list in lists {
-        for line in text(tree, &list)?.unwrap_or_default().lines() {
+        for line in tree.text(&list, MAX_TEXT)?.unwrap_or_default().lines() {
             let Some(path) = RootPath::inside(line) else { continue };
             let is_file = tree.get(&path).is_some_and(|node| node.what != What::Dir);
             // Settings may be the user's.
@@ -233,7 +233,7 @@ fn remove(tree: &mut Rootfs, name: &str) -> Result<()> {
 /// [`Error::Io`]; those of [`Rootfs::add`].
 fn note(tree: &mut Rootfs, layer: Layer, added: &[(String, Vec<String>)]) -> Result<()> {
     let status = RootPath::new(STATUS)?;
-    let Some(old) = text(tree, &status)? else { return Ok(()) };
+    let Some(old) = tree.text(&status, MAX_TEXT)? else { return Ok(()) };
     let names: BTreeSet<&str> = added.iter().map(|(name, _)| name.as_str()).collect();
     let mut list = String::new();
     for paragraph in paragraphs(&old) {
@@ -244,7 +244,7 @@ fn note(tree: &mut Rootfs, layer: Layer, added: &[(String, Vec<String>)]) -> Res
     }
     for (name, files) in added {
         let entry = RootPath::new(&format!("{STATUS_FOLDER}/{name}"))?;
-        let Some(control) = text(tree, &entry)? else { continue };
+        let Some(control) = tree.text(&entry, MAX_TEXT)? else { continue };
         for line in control.lines() {
             list.push_str(line);
             list.push('\n');
@@ -262,7 +262,7 @@ fn note(tree: &mut Rootfs, layer: Layer, added: &[(String, Vec<String>)]) -> Res
             _ => name.clone(),
         };
         let sums = RootPath::new(&format!("{STATUS_FOLDER}/{name}.md5sums"))?;
-        if let Some(text) = text(tree, &sums)? {
+        if let Some(text) = tree.text(&sums, MAX_TEXT)? {
             let place = RootPath::new(&format!("{FILES}/{stem}.md5sums"))?;
             tree.add_text(layer, &place, 0o644, &text)?;
             tree.remove(&sums);
@@ -279,12 +279,6 @@ fn note(tree: &mut Rootfs, layer: Layer, added: &[(String, Vec<String>)]) -> Res
     let mode = tree.get(&status).map_or(0o644, |node| node.mode);
     let bytes = crate::rootfs::FileBytes::Bytes(Arc::from(list.as_bytes()));
     tree.add(layer, &status, mode, What::File(bytes))
-}
-
-fn text(tree: &Rootfs, path: &RootPath) -> Result<Option<String>> {
-    let Some((_, node)) = tree.follow(path) else { return Ok(None) };
-    let What::File(source) = &node.what else { return Ok(None) };
-    source.text(MAX_TEXT)
 }
 
 #[cfg(test)]
@@ -381,14 +375,14 @@ mod tests {
             &[("lib".to_owned(), vec![String::new(), "usr/lib/lib.so".to_owned()])],
         )
         .unwrap();
-        let status = text(&tree, &path(STATUS)).unwrap().unwrap();
+        let status = tree.text(&path(STATUS), MAX_TEXT).unwrap().unwrap();
         assert_eq!(status.matches("Package: lib\n").count(), 1);
         assert!(
             status.contains("Package: lib\nStatus: install ok installed\nVersion: 1.0-2\n"),
             "{status}"
         );
         assert!(status.contains("Package: gone\n") && status.contains("Package: mawk\n"));
-        let list = text(&tree, &path("var/lib/dpkg/info/lib:amd64.list")).unwrap();
+        let list = tree.text(&path("var/lib/dpkg/info/lib:amd64.list"), MAX_TEXT).unwrap();
         assert_eq!(list.as_deref(), Some("/.\n/usr/lib/lib.so\n"));
         assert!(tree.get(&path(STATUS_FOLDER)).is_none());
         // The new list is read as the old one was.

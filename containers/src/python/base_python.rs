@@ -173,7 +173,7 @@ impl BaseWheel {
     /// [`Error::Io`] when `RECORD` cannot be read.
     pub(crate) fn remove(&self, tree: &mut Rootfs) -> Result<()> {
         let Some(site) = self.folder.parent().filter(|_| self.is_in_site) else { return Ok(()) };
-        let record = text(tree, &self.folder.join("RECORD"))?.unwrap_or_default();
+        let record = tree.text(&self.folder.join("RECORD"), MAX_TEXT)?.unwrap_or_default();
         let mut folders = BTreeSet::new();
         for line in record.lines() {
             let Some(path) = record_path(line) else { continue };
@@ -277,7 +277,7 @@ fn version(
 ) -> Result<Option<String>> {
     let begin = format!("3.{minor}.");
     let header = below(home, &format!("include/python3.{minor}/patchlevel.h"));
-    if let Some(text) = text(tree, &header)? {
+    if let Some(text) = tree.text(&header, MAX_TEXT)? {
         let mut words =
             text.lines().filter_map(|line| line.trim().strip_prefix("#define PY_VERSION"));
         let found = words.find_map(|rest| rest.trim().strip_prefix('"')?.split('"').next());
@@ -353,7 +353,7 @@ fn packages(tree: &Rootfs, folders: &[RootPath]) -> Result<BTreeMap<String, Base
             let Some(stem) = folder.name().strip_suffix(".dist-info") else { continue };
             let Some((name, version)) = stem.split_once('-') else { continue };
             // Conda writes names otherwise than wheels; `METADATA` has the right ones.
-            let metadata = text(tree, &folder.join("METADATA"))?.unwrap_or_default();
+            let metadata = tree.text(&folder.join("METADATA"), MAX_TEXT)?.unwrap_or_default();
             let field = |wanted: &str| {
                 let mut lines = metadata.lines().take_while(|line| !line.trim().is_empty());
                 lines.find_map(|line| line.strip_prefix(wanted)).map(str::trim)
@@ -390,12 +390,6 @@ fn record_path(line: &str) -> Option<String> {
         }
         None => line.split(',').next().filter(|path| !path.is_empty()).map(str::to_owned),
     }
-}
-
-fn text(tree: &Rootfs, path: &RootPath) -> Result<Option<String>> {
-    let Some((_, node)) = tree.follow(path) else { return Ok(None) };
-    let What::File(source) = &node.what else { return Ok(None) };
-    source.text(MAX_TEXT)
 }
 
 #[cfg(test)]

@@ -284,7 +284,7 @@ fn run(pin: &Pinned, mut command: Command, what: &str, hint: &str) -> Result<()>
     Err(failed(pin, &format!("{what}: {}", said.trim()), hint))
 }
 
-/// The wheels in a folder, by name; none if there is no folder.
+/// The wheels in a folder, by name; none if the folder does not exist.
 fn wheels(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if folder.is_dir() {

@@ -14,7 +14,7 @@ use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::pyproject;
 use super::requirements::below;
 use super::selection::Selection;
-use super::wanted::{Ask, Indexes, NeededPython, Place, Target};
+use super::wanted::{Ask, Indexes, NeededPython, Place, Target, read_toml};
 use crate::package::{file_name, names_a_user};
 use crate::wheel::{Environment, Marker, Versions, normal};
 use crate::{Result, Sha256};
@@ -80,9 +80,7 @@ pub(super) fn parse(
     environment: &Environment<'_>,
 ) -> Result<Pins> {
     let place = |at: usize| Place::at(path, text, at);
-    let read: Text = toml::from_str(text).map_err(|e| {
-        place(e.span().map_or(0, |span| span.start)).wrong(e.message().to_owned(), None)
-    })?;
+    let read: Text = read_toml(text, path)?;
     let python = match &read.metadata.python {
         // Alternatives (`||`) are left to the packages' own wheels.
         Some(asked) => match pyproject::versions(asked.get_ref()) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::requirements::below;
-use super::wanted::{Indexes, NeededPython, Place};
+use super::wanted::{Indexes, NeededPython, Place, read_toml};
 use crate::package::{file_name, is_file_name, names_a_user};
 use crate::wheel::Marker;
 use crate::{Error, Result, Sha256};
@@ -69,8 +69,7 @@ struct Directory {
 pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     let place = |at: usize| Place::at(path, text, at);
     let wrong = |at: usize, reason: String| place(at).wrong(reason, None);
-    let read: Text = toml::from_str(text)
-        .map_err(|e| wrong(e.span().map_or(0, |span| span.start), e.message().to_owned()))?;
+    let read: Text = read_toml(text, path)?;
     if !read.lock_version.starts_with("1.") {
         let reason = format!("its lock version is {}, expected 1.0", read.lock_version);
         return Err(wrong(text.find("lock-version").unwrap_or(0), reason));

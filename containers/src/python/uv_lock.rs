@@ -13,7 +13,7 @@ use super::graph::{LockedPackage, Need, closure};
 use super::pinned::{Listed, Pinned, Pins, Source, Wheels};
 use super::requirements::below;
 use super::selection::Selection;
-use super::wanted::{Indexes, NeededPython, Place};
+use super::wanted::{Indexes, NeededPython, Place, read_toml};
 use crate::package::{file_name, is_file_name, names_a_user};
 use crate::wheel::{Environment, Marker, Versions, normal};
 use crate::{Result, Sha256};
@@ -78,9 +78,7 @@ pub(super) fn parse(
     environment: &Environment<'_>,
 ) -> Result<Pins> {
     let place = |at: usize| Place::at(path, text, at);
-    let read: Text = toml::from_str(text).map_err(|e| {
-        place(e.span().map_or(0, |span| span.start)).wrong(e.message().to_owned(), None)
-    })?;
+    let read: Text = read_toml(text, path)?;
     if read.version != VERSION {
         let reason =
             format!("its version is {}, and this build reads version {VERSION}", read.version);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::DeserializeOwned;
+
 use crate::wheel::{Marker, Versions, normal};
 use crate::{Error, Result, Sha256};
 
@@ -20,6 +22,17 @@ impl fmt::Display for Place {
             line => write!(f, "`{}` line {line}", self.path),
         }
     }
+}
+
+/// Reads a document in TOML; `path` names it in errors.
+///
+/// # Errors
+/// [`Error::Recipe`] with the line.
+pub(super) fn read_toml<T: DeserializeOwned>(text: &str, path: &str) -> Result<T> {
+    toml::from_str(text).map_err(|e| {
+        let place = Place::at(path, text, e.span().map_or(0, |span| span.start));
+        place.wrong(e.message().to_owned(), None)
+    })
 }
 
 impl Place {

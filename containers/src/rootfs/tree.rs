@@ -306,6 +306,18 @@ impl Rootfs {
         Some((path, node))
     }
 
+    /// Returns the text of a file, with links followed; `None` for anything else, and for a file with
+    /// more than `most` bytes. Bytes that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn text(&self, path: &RootPath, most: u64) -> Result<Option<String>> {
+        match self.follow(path).map(|(_, node)| &node.what) {
+            Some(What::File(source)) => source.text(most),
+            _ => Ok(None),
+        }
+    }
+
     /// All nodes by path, directories before their contents.
     pub fn iter(&self) -> impl Iterator<Item = (&RootPath, &Node)> {
         self.nodes.iter()

@@ -1,4 +1,4 @@
-//! Splits below other folders, and folders of masks that are no classes.
+//! Splits below other folders, and folders of masks beside folders of classes.
 //!
 //! ```text
 //! 01/train/ok, 01/test/ko, 01/ground_truth/ko   ─▶ {*}/{split:test|train}/{label}

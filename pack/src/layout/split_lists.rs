@@ -98,7 +98,7 @@ fn of_line(line: &str) -> String {
     let between = if separator == '\t' { "{*:\\s}".to_owned() } else { separator.to_string() };
     let words: Vec<&str> = line.split(separator).collect();
     let image_at = words.iter().position(is_image);
-    // A line of names of columns is no row, so what it says of classes is not taken.
+    // The first line has the names of columns: classes are not taken from such a list.
     let names: Vec<String> = words.iter().map(|word| word.trim().to_owned()).collect();
     let column = find_key(&names).filter(|_| image_at.is_none());
     if let Some(at) = column.and_then(|of| names.iter().position(|name| name == of)) {
