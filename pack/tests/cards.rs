@@ -45,8 +45,13 @@ const ATTRIBUTES: &str = "2\n\
 /// A car, as KITTI has it.
 const KITTI: &str = "Car 0.00 0 -1.58 1.00 2.00 5.00 7.00 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
 
+/// Things of one image each, as Scalabel has them.
+const SCALABEL: &str = r#"[{"name":"a.jpg","labels":[{"category":"car","box2d":{"x1":1,"y1":2,"x2":9,"y2":8}},{"category":"lane","poly2d":[]}]}]"#;
+const SCALABEL_VAL: &str =
+    r#"[{"name":"b.jpg","labels":[{"category":"car","box2d":{"x1":1,"y1":2,"x2":9,"y2":8}}]}]"#;
+
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 60] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 88] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -537,6 +542,17 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 60] = [
         &[("images/training/ADE_1.jpg", Train, None), ("images/validation/ADE_2.jpg", Val, None)],
     ),
     (
+        "bdd100k-boxes",
+        &[
+            ("images/100k/train/a.jpg", ""),
+            ("images/100k/val/b.jpg", ""),
+            ("images/100k/test/c.jpg", ""),
+            ("labels/det_20/det_train.json", SCALABEL),
+            ("labels/det_20/det_val.json", SCALABEL_VAL),
+        ],
+        &[("images/100k/train/a.jpg", Train, None), ("images/100k/val/b.jpg", Val, None)],
+    ),
+    (
         "bdd100k",
         &[
             ("images/100k/train/a.jpg", ""),
@@ -671,6 +687,398 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 60] = [
             ("s0001/s0001_00001_0_0_0_0_0_01.png", Train, Some("0")),
             ("s0037/s0037_00002_1_0_1_0_0_01.png", Train, Some("1")),
         ],
+    ),
+    (
+        "state-farm",
+        &[
+            (
+                "driver_imgs_list.csv",
+                "subject,classname,img\np002,c0,img_44.jpg\np012,c1,img_7.jpg\n",
+            ),
+            ("imgs/train/c0/img_44.jpg", ""),
+            ("imgs/train/c1/img_7.jpg", ""),
+            ("imgs/test/img_1.jpg", ""),
+        ],
+        &[
+            ("imgs/train/c0/img_44.jpg", Train, Some("c0")),
+            ("imgs/train/c1/img_7.jpg", Train, Some("c1")),
+        ],
+    ),
+    (
+        "coil",
+        &[("obj1__0.png", ""), ("obj1__5.png", ""), ("obj2__0.png", "")],
+        &[
+            ("obj1__0.png", Train, Some("obj1")),
+            ("obj1__5.png", Train, Some("obj1")),
+            ("obj2__0.png", Train, Some("obj2")),
+        ],
+    ),
+    (
+        "nyu-depth",
+        &[
+            ("data/nyu2_train.csv", "data/nyu2_train/den_1/1.jpg,data/nyu2_train/den_1/1.png\n"),
+            ("data/nyu2_train/den_1/1.jpg", ""),
+            ("data/nyu2_train/den_1/1.png", "grey 21 17"),
+            ("data/nyu2_test/00000_colors.png", ""),
+            ("data/nyu2_test/00000_depth.png", "grey 12 9"),
+        ],
+        &[("data/nyu2_train/den_1/1.jpg", Train, None)],
+    ),
+    (
+        "pcb-defects",
+        &[
+            ("images/Missing_hole/01_missing_hole_01.jpg", ""),
+            ("Annotations/Missing_hole/01_missing_hole_01.xml", VOC),
+            ("PCB_USED/01.JPG", ""),
+            ("rotation/Missing_hole_rotation/01_missing_hole_01.jpg", ""),
+        ],
+        &[("images/Missing_hole/01_missing_hole_01.jpg", Train, None)],
+    ),
+    (
+        "visa",
+        &[
+            (
+                "split_csv/1cls.csv",
+                "object,split,label,image,mask\ncandle,train,normal,candle/Data/Images/Normal/0000.JPG,\ncandle,test,anomaly,candle/Data/Images/Anomaly/000.JPG,candle/Data/Masks/Anomaly/000.png\n",
+            ),
+            ("candle/Data/Images/Normal/0000.JPG", ""),
+            ("candle/Data/Images/Anomaly/000.JPG", ""),
+            ("candle/Data/Masks/Anomaly/000.png", "grey 22 18"),
+        ],
+        &[
+            ("candle/Data/Images/Anomaly/000.JPG", Test, Some("anomaly")),
+            ("candle/Data/Images/Normal/0000.JPG", Train, Some("normal")),
+        ],
+    ),
+    (
+        "idrid-grading",
+        &[
+            ("1. Original Images/a. Training Set/IDRiD_001.jpg", ""),
+            ("1. Original Images/b. Testing Set/IDRiD_001.jpg", ""),
+            (
+                "2. Groundtruths/a. IDRiD_Disease Grading_Training Labels.csv",
+                "Image name,Retinopathy grade,Risk of macular edema ,,\nIDRiD_001,3,2,,\n",
+            ),
+            (
+                "2. Groundtruths/b. IDRiD_Disease Grading_Testing Labels.csv",
+                "Image name,Retinopathy grade,Risk of macular edema \nIDRiD_001,4,0\n",
+            ),
+        ],
+        &[
+            ("1. Original Images/a. Training Set/IDRiD_001.jpg", Train, Some("3")),
+            ("1. Original Images/b. Testing Set/IDRiD_001.jpg", Test, Some("4")),
+        ],
+    ),
+    (
+        "ph2",
+        &[
+            ("PH2 Dataset images/IMD002/IMD002_Dermoscopic_Image/IMD002.bmp", ""),
+            ("PH2 Dataset images/IMD002/IMD002_lesion/IMD002_lesion.bmp", "grey 20 16"),
+            ("PH2 Dataset images/IMD002/IMD002_roi/IMD002_R1_Label3.bmp", ""),
+            ("PH2 Dataset images/IMD003/IMD003_Dermoscopic_Image/IMD003.bmp", ""),
+            ("PH2 Dataset images/IMD003/IMD003_lesion/IMD003_lesion.bmp", "grey 23 19"),
+        ],
+        &[
+            ("PH2 Dataset images/IMD002/IMD002_Dermoscopic_Image/IMD002.bmp", Train, None),
+            ("PH2 Dataset images/IMD003/IMD003_Dermoscopic_Image/IMD003.bmp", Train, None),
+        ],
+    ),
+    (
+        "carvana",
+        &[
+            ("train/a_01.jpg", ""),
+            ("train_masks/a_01_mask.gif", "grey 20 16"),
+            ("train_masks.csv", "img,rle_mask\na_01.jpg,1 5\n"),
+            ("test/b_01.jpg", ""),
+        ],
+        &[("train/a_01.jpg", Train, None)],
+    ),
+    (
+        "busi",
+        &[
+            ("benign/benign (1).png", ""),
+            ("benign/benign (1)_mask.png", "grey 12 9"),
+            ("benign/benign (1)_mask_1.png", "grey 12 9"),
+            ("malignant/malignant (1).png", ""),
+            ("malignant/malignant (1)_mask.png", "grey 12 9"),
+            ("normal/normal (1).png", ""),
+            ("normal/normal (1)_mask.png", "grey 12 9"),
+        ],
+        &[
+            ("benign/benign (1).png", Train, Some("benign")),
+            ("malignant/malignant (1).png", Train, Some("malignant")),
+            ("normal/normal (1).png", Train, Some("normal")),
+        ],
+    ),
+    (
+        "covid-radiography",
+        &[
+            ("COVID/images/COVID-1.png", ""),
+            ("COVID/masks/COVID-1.png", "grey 9 9"),
+            ("Lung_Opacity/images/Lung_Opacity-1.png", ""),
+            ("Lung_Opacity/masks/Lung_Opacity-1.png", "grey 9 9"),
+        ],
+        &[
+            ("COVID/images/COVID-1.png", Train, Some("COVID")),
+            ("Lung_Opacity/images/Lung_Opacity-1.png", Train, Some("Lung_Opacity")),
+        ],
+    ),
+    (
+        "asl-alphabet",
+        &[
+            ("asl_alphabet_train/asl_alphabet_train/A/A1.jpg", ""),
+            ("asl_alphabet_train/asl_alphabet_train/del/del1.jpg", ""),
+            ("asl_alphabet_test/asl_alphabet_test/A_test.jpg", ""),
+        ],
+        &[
+            ("asl_alphabet_test/asl_alphabet_test/A_test.jpg", Test, Some("A")),
+            ("asl_alphabet_train/asl_alphabet_train/A/A1.jpg", Train, Some("A")),
+            ("asl_alphabet_train/asl_alphabet_train/del/del1.jpg", Train, Some("del")),
+        ],
+    ),
+    (
+        "blood-cells",
+        &[
+            ("dataset-master/dataset-master/JPEGImages/BloodImage_00000.jpg", ""),
+            ("dataset2-master/dataset2-master/images/TRAIN/EOSINOPHIL/_0_1.jpeg", ""),
+            ("dataset2-master/dataset2-master/images/TEST/NEUTROPHIL/_1_2.jpeg", ""),
+            ("dataset2-master/dataset2-master/images/TEST_SIMPLE/NEUTROPHIL/_2_3.jpeg", ""),
+        ],
+        &[
+            (
+                "dataset2-master/dataset2-master/images/TEST/NEUTROPHIL/_1_2.jpeg",
+                Test,
+                Some("NEUTROPHIL"),
+            ),
+            (
+                "dataset2-master/dataset2-master/images/TRAIN/EOSINOPHIL/_0_1.jpeg",
+                Train,
+                Some("EOSINOPHIL"),
+            ),
+        ],
+    ),
+    (
+        "lc25000",
+        &[
+            ("colon_image_sets/colon_aca/colonca1.jpeg", ""),
+            ("lung_image_sets/lung_aca/lungaca1.jpeg", ""),
+            ("lung_image_sets/lung_n/lungn1.jpeg", ""),
+        ],
+        &[
+            ("colon_image_sets/colon_aca/colonca1.jpeg", Train, Some("colon_aca")),
+            ("lung_image_sets/lung_aca/lungaca1.jpeg", Train, Some("lung_aca")),
+            ("lung_image_sets/lung_n/lungn1.jpeg", Train, Some("lung_n")),
+        ],
+    ),
+    (
+        "trashnet",
+        &[
+            ("one-indexed-files-notrash_train.txt", "glass1.jpg 1\n"),
+            ("one-indexed-files-notrash_val.txt", "paper1.jpg 2\n"),
+            ("one-indexed-files-notrash_test.txt", "glass2.jpg 1\n"),
+            ("Garbage classification/Garbage classification/glass/glass1.jpg", ""),
+            ("Garbage classification/Garbage classification/glass/glass2.jpg", ""),
+            ("Garbage classification/Garbage classification/paper/paper1.jpg", ""),
+        ],
+        &[
+            (
+                "Garbage classification/Garbage classification/glass/glass1.jpg",
+                Train,
+                Some("glass"),
+            ),
+            ("Garbage classification/Garbage classification/glass/glass2.jpg", Test, Some("glass")),
+            ("Garbage classification/Garbage classification/paper/paper1.jpg", Val, Some("paper")),
+        ],
+    ),
+    (
+        "stanford-online-products",
+        &[
+            (
+                "Ebay_train.txt",
+                "image_id class_id super_class_id path\n1 1 1 bicycle_final/111_0.JPG\n",
+            ),
+            (
+                "Ebay_test.txt",
+                "image_id class_id super_class_id path\n2 2 1 chair_final/222_0.JPG\n",
+            ),
+            ("bicycle_final/111_0.JPG", ""),
+            ("chair_final/222_0.JPG", ""),
+        ],
+        &[
+            ("bicycle_final/111_0.JPG", Train, Some("1")),
+            ("chair_final/222_0.JPG", Test, Some("2")),
+        ],
+    ),
+    (
+        "celeba-kaggle",
+        &[
+            ("img_align_celeba/img_align_celeba/000001.jpg", ""),
+            ("img_align_celeba/img_align_celeba/000002.jpg", ""),
+            ("list_eval_partition.csv", "image_id,partition\n000001.jpg,0\n000002.jpg,2\n"),
+            (
+                "list_attr_celeba.csv",
+                "image_id,5_o_Clock_Shadow,Arched_Eyebrows,Attractive,Bags_Under_Eyes,Bald,Bangs,Big_Lips,Big_Nose,Black_Hair,Blond_Hair,Blurry,Brown_Hair,Bushy_Eyebrows,Chubby,Double_Chin,Eyeglasses,Goatee,Gray_Hair,Heavy_Makeup,High_Cheekbones,Male,Mouth_Slightly_Open,Mustache,Narrow_Eyes,No_Beard,Oval_Face,Pale_Skin,Pointy_Nose,Receding_Hairline,Rosy_Cheeks,Sideburns,Smiling,Straight_Hair,Wavy_Hair,Wearing_Earrings,Wearing_Hat,Wearing_Lipstick,Wearing_Necklace,Wearing_Necktie,Young\n000001.jpg,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1\n000002.jpg,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1,1,-1\n",
+            ),
+        ],
+        &[
+            ("img_align_celeba/img_align_celeba/000001.jpg", Train, None),
+            ("img_align_celeba/img_align_celeba/000002.jpg", Test, None),
+        ],
+    ),
+    (
+        "kolektor",
+        &[
+            ("kos01/Part0.jpg", ""),
+            ("kos01/Part0_label.bmp", "grey 20 16"),
+            ("kos02/Part0.jpg", ""),
+            ("kos02/Part0_label.bmp", "grey 22 18"),
+        ],
+        &[("kos01/Part0.jpg", Train, None), ("kos02/Part0.jpg", Train, None)],
+    ),
+    (
+        "neu-det",
+        &[
+            ("train/images/crazing/crazing_1.jpg", ""),
+            ("train/annotations/crazing_1.xml", VOC),
+            ("validation/images/crazing/crazing_9.jpg", ""),
+            ("validation/annotations/crazing_9.xml", VOC),
+        ],
+        &[
+            ("train/images/crazing/crazing_1.jpg", Train, None),
+            ("validation/images/crazing/crazing_9.jpg", Val, None),
+        ],
+    ),
+    (
+        "veri-776",
+        &[
+            ("image_train/0001_c001_00016450_0.jpg", ""),
+            ("image_test/0002_c002_00030600_0.jpg", ""),
+            ("image_query/0002_c003_00030600_0.jpg", ""),
+        ],
+        &[
+            ("image_query/0002_c003_00030600_0.jpg", Test, Some("0002")),
+            ("image_test/0002_c002_00030600_0.jpg", Test, Some("0002")),
+            ("image_train/0001_c001_00016450_0.jpg", Train, Some("0001")),
+        ],
+    ),
+    (
+        "fruits-360",
+        &[
+            ("Training/Apple Braeburn/0_100.jpg", ""),
+            ("Test/Apple Braeburn/3_100.jpg", ""),
+            ("Training/Kiwi/0_100.jpg", ""),
+            ("test-multiple_fruits/apples1.jpg", ""),
+        ],
+        &[
+            ("Test/Apple Braeburn/3_100.jpg", Test, Some("Apple Braeburn")),
+            ("Training/Apple Braeburn/0_100.jpg", Train, Some("Apple Braeburn")),
+            ("Training/Kiwi/0_100.jpg", Train, Some("Kiwi")),
+        ],
+    ),
+    (
+        "new-plant-diseases",
+        &[
+            (
+                "New Plant Diseases Dataset(Augmented)/New Plant Diseases Dataset(Augmented)/train/Apple___scab/1.JPG",
+                "",
+            ),
+            (
+                "New Plant Diseases Dataset(Augmented)/New Plant Diseases Dataset(Augmented)/valid/Apple___scab/2.JPG",
+                "",
+            ),
+            ("test/test/AppleScab1.JPG", ""),
+        ],
+        &[
+            (
+                "New Plant Diseases Dataset(Augmented)/New Plant Diseases Dataset(Augmented)/train/Apple___scab/1.JPG",
+                Train,
+                Some("Apple___scab"),
+            ),
+            (
+                "New Plant Diseases Dataset(Augmented)/New Plant Diseases Dataset(Augmented)/valid/Apple___scab/2.JPG",
+                Val,
+                Some("Apple___scab"),
+            ),
+        ],
+    ),
+    (
+        "kvasir-seg",
+        &[
+            ("images/cju0.jpg", ""),
+            ("masks/cju0.jpg", ""),
+            ("masks_png/cju0.png", "grey 20 16"),
+            ("kavsir_bboxes.json", "{}"),
+        ],
+        &[("images/cju0.jpg", Train, None)],
+    ),
+    (
+        "fashion-products-small",
+        &[
+            ("images/15970.jpg", ""),
+            ("images/39386.jpg", ""),
+            (
+                "styles.csv",
+                "id,gender,masterCategory,subCategory,articleType,productDisplayName\n15970,Men,Apparel,Topwear,Shirts,A shirt, blue\n39386,Men,Apparel,Bottomwear,Jeans,Jeans\n",
+            ),
+            ("myntradataset/images/15970.jpg", ""),
+        ],
+        &[("images/15970.jpg", Train, Some("Shirts")), ("images/39386.jpg", Train, Some("Jeans"))],
+    ),
+    (
+        "raf-db",
+        &[
+            ("Image/aligned/train_00001_aligned.jpg", ""),
+            ("Image/aligned/test_0001_aligned.jpg", ""),
+            ("EmoLabel/list_patition_label.txt", "train_00001.jpg 5\ntest_0001.jpg 1\n"),
+            ("Annotation/boundingbox/train_00001_boundingbox.txt", "1 2 3 4\n"),
+        ],
+        &[
+            ("Image/aligned/test_0001_aligned.jpg", Test, Some("1")),
+            ("Image/aligned/train_00001_aligned.jpg", Train, Some("5")),
+        ],
+    ),
+    (
+        "flickr8k-original",
+        &[
+            ("Flickr8k_Dataset/Flicker8k_Dataset/1_a.jpg", ""),
+            ("Flickr8k_Dataset/Flicker8k_Dataset/2_b.jpg", ""),
+            (
+                "Flickr8k_text/Flickr8k.token.txt",
+                "1_a.jpg#0\tA dog .\n1_a.jpg#1\tThe dog .\n2_b.jpg#0\tA cat .\n",
+            ),
+            ("Flickr8k_text/Flickr_8k.trainImages.txt", "1_a.jpg\n"),
+            ("Flickr8k_text/Flickr_8k.devImages.txt", "2_b.jpg\n"),
+            ("Flickr8k_text/Flickr_8k.testImages.txt", ""),
+        ],
+        &[
+            ("Flickr8k_Dataset/Flicker8k_Dataset/1_a.jpg", Train, None),
+            ("Flickr8k_Dataset/Flicker8k_Dataset/2_b.jpg", Val, None),
+        ],
+    ),
+    (
+        "visdrone",
+        &[
+            ("VisDrone2019-DET-train/images/1.jpg", ""),
+            ("VisDrone2019-DET-train/annotations/1.txt", "1,2,3,4,1,4,0,1\n"),
+            ("VisDrone2019-DET-val/images/2.jpg", ""),
+            ("VisDrone2019-DET-val/annotations/2.txt", "1,2,3,4,0,0,0,0,\n"),
+        ],
+        &[
+            ("VisDrone2019-DET-train/images/1.jpg", Train, None),
+            ("VisDrone2019-DET-val/images/2.jpg", Val, None),
+        ],
+    ),
+    (
+        "glas",
+        &[
+            ("train_1.bmp", ""),
+            ("train_1_anno.bmp", "grey 20 16"),
+            ("testA_1.bmp", ""),
+            ("testA_1_anno.bmp", "grey 22 18"),
+            ("testB_1.bmp", ""),
+            ("testB_1_anno.bmp", "grey 24 20"),
+        ],
+        &[("testA_1.bmp", Test, None), ("testB_1.bmp", Test, None), ("train_1.bmp", Train, None)],
     ),
     (
         "inaturalist-2021",
@@ -829,7 +1237,7 @@ fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String
                 let values = vec![i as u16; (width * height) as usize];
                 crate::fields::grey(width, height, &values, false)
             }
-            "jpg" | "jpeg" => jpeg(i),
+            "jpg" | "jpeg" | "bmp" => jpeg(i),
             "png" => png(i),
             "tif" => crate::mask_colours::tiff((20, 16), 3, &[7; 20 * 16 * 3]),
             _ => text.as_bytes().to_vec(),

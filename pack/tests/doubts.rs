@@ -473,3 +473,59 @@ fn names_in_json_are_those_of_images_unless_one_holds_all_rows() {
     let empty = r#"{"0.jpg": ["a", "b"], "1.jpg": []}"#;
     assert_eq!(packed(empty).unwrap().manifest().classes, ["a", "b"]);
 }
+
+#[test]
+fn captions_with_the_splits_of_karpathy_are_rows() {
+    let source = folder(&["photos/0.jpg", "photos/1.jpg"]);
+    let row = |name: &str, split: &str| {
+        format!(
+            r#"{{"filename": "{name}", "split": "{split}", "sentences": [{{"raw": "A dog runs.", "tokens": ["a"]}}, {{"raw": "Two dogs."}}]}}"#
+        )
+    };
+    let rows = [row("0.jpg", "train"), row("1.jpg", "val")].join(",");
+    let text = format!(r#"{{"dataset": "flickr8k", "images": [{rows}]}}"#);
+    put(source.path(), "dataset.json", text.as_bytes());
+    let files = vec![source.path().join("dataset.json")];
+    let labels = Labels::Table(TableOptions {
+        files,
+        split: Some("split".to_owned()),
+        ..TableOptions::default()
+    });
+    let out = tempfile::tempdir().unwrap();
+    let plan = PlanOptions { labels, ..PlanOptions::default() };
+    run(source.path(), out.path(), plan, 1).unwrap();
+    let (bundle, found) = samples(out.path());
+    let fields: Vec<&str> =
+        bundle.manifest().fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(fields, ["image", "sentences"]);
+    assert_eq!(found["photos/1.jpg"].0, Split::Val);
+    assert_eq!(found["photos/0.jpg"].1[1], br#"["A dog runs.","Two dogs."]"#);
+}
+
+#[test]
+fn what_says_no_class_is_packed_without_classes() {
+    let read = |paths: &[&str]| {
+        let source = folder(paths);
+        let out = tempfile::tempdir().unwrap();
+        let report = run(source.path(), out.path(), PlanOptions::default(), 1)?;
+        assert_eq!(samples(out.path()).0.manifest().classes, Vec::<String>::new());
+        Ok::<_, Error>(report.doubts.iter().map(ToString::to_string).collect::<String>())
+    };
+    let flat = read(&["IMG_0012.jpg", "IMG_0013.jpg"]).unwrap();
+    assert!(flat.contains("no folder says a class"), "{flat}");
+    let one = read(&["photos/IMG_0012.jpg", "photos/IMG_0013.jpg"]).unwrap();
+    assert!(one.contains("`photos` is the only folder"), "{one}");
+    let splits = read(&["train/IMG_0012.jpg", "val/IMG_0013.jpg"]).unwrap();
+    assert!(splits.contains("no folder says a class"), "{splits}");
+    // Names that may be classes, and tables, are questions.
+    assert!(read(&["cat_1.jpg", "cat_2.jpg", "dog_1.jpg", "dog_2.jpg"]).is_err());
+    let source = folder(&["IMG_0012.jpg", "IMG_0013.jpg"]);
+    put(source.path(), "README.txt", b"Photographs of 2019.");
+    let packed = || {
+        let out = tempfile::tempdir().unwrap();
+        run(source.path(), out.path(), PlanOptions::default(), 1)
+    };
+    packed().unwrap();
+    put(source.path(), "notes.csv", b"what,when\nrain,2019\n");
+    assert!(packed().is_err());
+}

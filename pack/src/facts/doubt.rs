@@ -110,6 +110,13 @@ pub struct PythonCommand {
 }
 
 impl WayToRead {
+    /// Has the user choose it where it was taken because the files bear no other way out.
+    pub(crate) fn ask(&mut self) {
+        if std::mem::take(&mut self.otherwise) {
+            self.proof = None;
+        }
+    }
+
     pub(crate) fn new(when: &str, images: &[&str]) -> Self {
         let images = images.iter().map(|image| (*image).to_owned()).collect();
         Self { when: when.to_owned(), images, ..Self::default() }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::class_names::{alike, classes_in_names, names_say_more, numbered, when_in};
+use super::class_names::{
+    alike, classes_in_names, names_say_more, numbered, when_in, without_classes,
+};
 use super::folder_patterns::{CLASSES, KEY, Recognised, of_splits};
 use super::folders::Folders;
 use super::parts::{
@@ -133,7 +135,11 @@ fn flat(folders: &Folders, path: &str) -> Doubt {
         let way = WayToRead::new("if it does not belong to the data", &beside);
         readings.push(WayToRead { leaves_out: true, ..way });
     }
-    readings.push(WayToRead::new("if there are no classes", &[KEY]));
+    let plain = WayToRead::new("if there are no classes", &[KEY]);
+    readings.push(match folders.top.is_empty() {
+        true => without_classes(plain, &folders.names, folders.only()),
+        false => plain,
+    });
     readings.push(in_a_table());
     Doubt::new(text, readings)
 }

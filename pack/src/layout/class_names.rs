@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use crate::facts::{Doubt, named};
+use crate::facts::{Doubt, WayToRead, named};
 
 /// Classes whose names differ only in upper and lower case.
 pub(crate) fn alike(classes: &BTreeSet<String>) -> Option<Doubt> {
@@ -80,6 +80,20 @@ pub(super) fn names_say_more(names: &[String]) -> bool {
         parts.len() == 3 && parts.iter().take(2).all(is_short)
     };
     classes_in_names(names).is_some() || (!names.is_empty() && names.iter().all(begins))
+}
+
+/// A way without classes, which is taken unless the names of files, or files beside them, may say more.
+/// `only` is the folder that has all images.
+pub(super) fn without_classes(way: WayToRead, names: &[String], only: Option<&str>) -> WayToRead {
+    // Names such as `26_0_2_2017.jpg` say something, which is not read.
+    if names_say_more(names) {
+        return way;
+    }
+    let proof = match only {
+        Some(name) => format!("`{name}` is the only folder, so it is not taken for a class"),
+        None => "no folder says a class, so the samples have none".to_owned(),
+    };
+    WayToRead { otherwise: true, proof: Some(proof), ..way }
 }
 
 /// The pattern of names such as `cat.17.jpg`, if all names are such and there are several classes.

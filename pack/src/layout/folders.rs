@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use gular_bundle::Split;
 
 use super::companions::{Examples, before, of_masks};
-use crate::facts::{literal, split_within};
+use crate::facts::{literal, split_of, split_within};
 
 /// Most folders inside the first ones that are counted by name.
 const MOST_FOLDERS: usize = 1 << 20;
@@ -140,6 +140,13 @@ impl Marks {
 }
 
 impl Folders {
+    /// The folder that has all images, if it is the only one, and no split.
+    pub(super) fn only(&self) -> Option<&str> {
+        let mut names = self.top.keys();
+        let one = names.next().filter(|_| names.next().is_none() && self.flat == 0)?;
+        split_of(one).is_none().then_some(one)
+    }
+
     /// Whether one of the first folders is a test split.
     pub(crate) fn has_test(&self) -> bool {
         self.top.keys().any(|name| split_within(name) == Some(Split::Test))

@@ -33,6 +33,7 @@ mod split_folders;
 mod split_lists;
 mod tables_beside;
 mod unlikely_classes;
+mod unread_formats;
 
 pub(crate) use around::one_folder;
 pub(crate) use band_files::BandFiles;
@@ -57,3 +58,4 @@ pub(crate) use recognise::recognise;
 pub(crate) use scan::{Scan, scan, unpacked};
 pub(crate) use split_lists::SplitLists;
 pub(crate) use tables_beside::TablesBeside;
+pub(crate) use unread_formats::check_format;

@@ -65,7 +65,7 @@ pub(super) fn with_names(folders: &Folders, mut doubt: Doubt) -> Doubt {
     let Some(ways) = doubt.readings.get(at).and_then(|plain| of_plain(folders, plain)) else {
         return doubt;
     };
-    doubt.readings.iter_mut().for_each(|way| way.otherwise = false);
+    doubt.readings.iter_mut().for_each(WayToRead::ask);
     doubt.readings.splice(at..at, ways);
     doubt
 }
@@ -101,7 +101,7 @@ fn of_plain(folders: &Folders, plain: &WayToRead) -> Option<Vec<WayToRead>> {
     let placed = |(when, pattern): (String, String)| {
         let below = format!("{}{pattern}", "{*}/".repeat(*depth));
         let images = plain.images.iter().map(|images| images.replace(KEY, &below)).collect();
-        WayToRead { when, images, asks: true, otherwise: false, ..plain.clone() }
+        WayToRead { when, images, asks: true, otherwise: false, proof: None, ..plain.clone() }
     };
     let ways: Vec<WayToRead> = ways.into_iter().map(placed).collect();
     (!ways.is_empty()).then_some(ways)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::first_rows::FirstRows;
 use super::folder_patterns::Recognised;
 use super::tables_beside::part;
-use super::{Labels, LayoutOptions, TablesBeside};
+use super::{Labels, LayoutError, LayoutOptions, TablesBeside};
 use crate::facts::{Doubt, WayToRead, literal, named};
 use crate::source::Inputs;
 
@@ -37,7 +37,24 @@ pub(crate) fn texts(
     (!is_taken(options)).then(|| Doubt::new(text, vec![way]))
 }
 
-/// As many files of annotations as images, where the user's patterns take none of them.
+/// The question whether images are packed without their annotations, whose format is not read.
+pub(crate) fn unread(
+    tables: &TablesBeside,
+    patterns: &[String],
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let LayoutError::UnreadFormat { path, name, convert } = tables.unread.as_ref()? else {
+        return None;
+    };
+    let text =
+        format!("`{path}` and others are in the format of {name}, which is not read: {convert}");
+    let images: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    let way = WayToRead { asks: true, ..WayToRead::new("to pack the images alone", &images) };
+    (!is_taken(options)).then(|| Doubt::new(text, vec![way]))
+}
+
+/// Files of annotations of which nothing is taken: of these, as many as images, or fewer where only
+/// annotations are such files.
 pub(crate) fn annotations(
     ignored: &BTreeMap<String, u64>,
     images: u64,
@@ -45,8 +62,13 @@ pub(crate) fn annotations(
     options: &LayoutOptions<'_>,
 ) -> Option<Doubt> {
     let n = |extension: &&str| ignored.get(*extension).copied().unwrap_or_default();
-    let kind = ["txt", "xml", "json"].into_iter().find(|kind| n(kind) > 1 && n(kind) >= images)?;
-    let text = format!("there are as many {kind} files as images, and nothing is taken from them");
+    let kinds = [("txt", 2), ("xml", 4), ("json", 1)];
+    let is_enough = |(kind, of): &(&str, u64)| n(kind) > 1 && n(kind).saturating_mul(*of) >= images;
+    let (kind, _) = kinds.into_iter().find(is_enough)?;
+    let text = match n(&kind) >= images {
+        true => format!("there are as many {kind} files as images, and nothing is taken from them"),
+        false => format!("there are {} {kind} files, and nothing is taken from them", n(&kind)),
+    };
     let tables = Some(tables.likeliest()).filter(|tables| !tables.is_empty());
     let way = tables.map(|tables| WayToRead {
         tables: Some(tables),

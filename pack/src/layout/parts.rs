@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::FieldName;
 
 use super::band_files::is_band;
+use super::class_names::without_classes;
 use super::folder_patterns::{CLASSES, KEY, of_splits};
 use super::folders::{FileNames, Folder, Folders, Marks};
 use crate::facts::{
@@ -14,7 +15,7 @@ use crate::facts::{
 /// Names of folders that hold the images of samples, and no class, in lower case. Source: the
 /// folders of Pascal VOC, Oxford-IIIT Pet, CUB-200, YOLO's exports, Hugging Face's imagefolder,
 /// Cityscapes and nnU-Net.
-const IMAGES: [&str; 14] = [
+const IMAGES: [&str; 17] = [
     "images",
     "image",
     "imgs",
@@ -22,6 +23,9 @@ const IMAGES: [&str; 14] = [
     "jpegimages",
     "pictures",
     "photos",
+    "photographs",
+    "pics",
+    "samples",
     "frames",
     "rgb",
     "inputs",
@@ -110,7 +114,13 @@ pub(super) fn parts_of_samples(folders: &Folders, labelled: bool) -> Option<Doub
         None if folder.direct == 0 && labelled => [CLASSES.to_owned()].into(),
         None => [KEY.to_owned()].into(),
     };
-    Some(these_are_parts(&files, images, &masks, "", &rests, labelled))
+    let mut doubt = these_are_parts(&files, images, &masks, "", &rests, labelled);
+    if let Some(first) = doubt.readings.first_mut().filter(|_| labelled && folders.top.len() == 1)
+        && folder.below == 0
+    {
+        *first = without_classes(std::mem::take(first), &folders.names, folders.only());
+    }
+    Some(doubt)
 }
 
 /// Folders that are named by dates or by bands and have files of the same names.
@@ -512,6 +522,14 @@ pub(super) fn copy_inside(folders: &Folders) -> Option<Doubt> {
         "if it is not, and the folders of one name are one class",
         &["{label}/{key}.{ext}", "{*}/{label}/{key}.{ext}"],
     );
+    // A single folder is hardly a class.
+    if let [one] = others.as_slice() {
+        let plain = format!("{}/{KEY}", literal(one));
+        let plain = WayToRead::new("if it is a copy, and there are no classes", &[&plain]);
+        let plain = WayToRead { leaves_out: true, ..plain };
+        let table = WayToRead { leaves_out: true, images: plain.images.clone(), ..in_a_table() };
+        return Some(Doubt::new(text, vec![table, plain, all]));
+    }
     Some(Doubt::new(text, vec![WayToRead { leaves_out: true, ..way }, all]))
 }
 

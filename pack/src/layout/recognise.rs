@@ -121,7 +121,7 @@ fn with_masks(
         _ if ways.is_empty() => found,
         Err(mut doubt) => {
             doubt.readings.retain(|way| way.files.iter().all(|(name, _)| name != "mask"));
-            doubt.readings.iter_mut().for_each(|way| way.otherwise = false);
+            doubt.readings.iter_mut().for_each(WayToRead::ask);
             doubt.readings.splice(0..0, ways);
             Err(doubt)
         }

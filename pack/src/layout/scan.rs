@@ -33,6 +33,9 @@ const SHORTEST_PICTURE: usize = 16;
 /// The longest extension that is counted as one.
 const LONGEST_EXTENSION: usize = 16;
 
+/// Words in the names of files that say nothing of single images.
+const ABOUT_THE_SET: [&str; 5] = ["readme", "license", "licence", "citation", "changelog"];
+
 /// Kinds of images, of those ignored, that are not packed as pictures, with their numbers.
 pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let found = ignored.iter().filter(|(e, _)| formats::OTHERS.contains(&e.as_str()));
@@ -51,6 +54,8 @@ pub(crate) struct Scan {
     /// What is not clear about the paths.
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) ignored: BTreeMap<String, u64>,
+    /// Those of them whose names say that they are about the whole set, such as `README.txt`.
+    about_the_set: BTreeMap<String, u64>,
     /// Pictures that become PNG, by extension.
     pub(crate) become_png: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
@@ -302,7 +307,12 @@ impl Meaning {
                 }
                 // Beside class folders, lists may say the splits.
                 let lists = scan.lists.options(true);
-                let by_path = doubt.readings.iter().position(has_classes_alone);
+                let has_splits =
+                    |way: &WayToRead| way.images.iter().any(|of| of.contains("{split"));
+                let by_path = doubt
+                    .readings
+                    .iter()
+                    .position(|way| has_classes_alone(way) && !has_splits(way));
                 if let Some(at) = by_path.filter(|_| !lists.is_empty()) {
                     let way = doubt.readings[at].clone();
                     let when = format!("{}, and lists say the splits", way.when);
@@ -392,9 +402,12 @@ impl Meaning {
                 }
                 name_tables(&mut doubt);
                 // What is beside the images may say what they are.
-                let may_say = |extension: &&str| scan.ignored.contains_key(*extension);
+                let may_say = |extension: &&str| {
+                    let n = scan.ignored.get(*extension).copied().unwrap_or_default();
+                    n > scan.about_the_set.get(*extension).copied().unwrap_or_default()
+                };
                 if ["csv", "tsv", "jsonl", "json", "txt", "xml", "mat"].iter().any(may_say) {
-                    doubt.readings.iter_mut().for_each(|way| way.otherwise = false);
+                    doubt.readings.iter_mut().for_each(WayToRead::ask);
                 }
                 let images = match folders.has_test() {
                     true => folders.of_training(),
@@ -409,6 +422,10 @@ impl Meaning {
                     let by_table = doubt.readings.iter_mut().filter(|way| way.tables.is_some());
                     by_table.for_each(|way| way.asks = true);
                 }
+                if let Some(unread) = not_read::unread(&scan.tables, &[], options) {
+                    doubt.text = format!("{}; {}", unread.text, doubt.text);
+                    doubt.readings.iter_mut().for_each(|way| way.asks = true);
+                }
                 let leaves_out = folders.has_test();
                 // Files of masks need none, which the command would write for them, too.
                 let of_lengths = of_lengths.filter(|_| !folders.has_masks());
@@ -419,6 +436,9 @@ impl Meaning {
             if let Some(doubt) = classes_of_others(&found, &scan.tables)
                 .filter(|_| *options.labels == Labels::Path && options.inputs == Inputs::Images)
             {
+                return Err(doubt.into());
+            }
+            if let Some(doubt) = not_read::unread(&scan.tables, &found.patterns, options) {
                 return Err(doubt.into());
             }
             if let Some(doubt) = not_read::of_sources(&scan.tables, &found, options) {
@@ -449,7 +469,8 @@ impl Meaning {
             let Scan { ignored, files, .. } = &*scan;
             let folder = scan.tables.folder_of_texts(Path::new(path));
             let texts = not_read::texts(ignored, *files, &found.patterns, folder, options);
-            scan.doubts.extend(texts);
+            let of_images = || not_read::annotations(ignored, *files, &scan.tables, options);
+            scan.doubts.extend(texts.or_else(of_images));
             if found.splits.is_empty() {
                 let by_path: &[String] =
                     if found.classes.is_empty() { &[] } else { &found.patterns };
@@ -477,7 +498,7 @@ impl Meaning {
 }
 
 /// A doubt about images of which nearly each has a file of the same name with an end.
-fn with_ends(doubt: Doubt, folders: &Folders, is_of_colours: IsOfColours<'_>) -> Doubt {
+fn with_ends(mut doubt: Doubt, folders: &Folders, is_of_colours: IsOfColours<'_>) -> Doubt {
     let plain = doubt.readings.iter().find(|way| is_plain(way));
     let Some(plain) = plain.filter(|_| doubt.readings.iter().all(|way| way.files.is_empty()))
     else {
@@ -488,8 +509,8 @@ fn with_ends(doubt: Doubt, folders: &Folders, is_of_colours: IsOfColours<'_>) ->
     };
     found.readings.retain(|way| !way.files.is_empty());
     found.text = format!("{}; {}", found.text, doubt.text);
-    let others = doubt.readings.into_iter().map(|way| WayToRead { otherwise: false, ..way });
-    found.readings.extend(others);
+    doubt.readings.iter_mut().for_each(WayToRead::ask);
+    found.readings.extend(doubt.readings);
     found
 }
 
@@ -686,6 +707,10 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
+            let stem = relative.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+            if ABOUT_THE_SET.iter().any(|word| stem.contains(word)) {
+                *self.scan.about_the_set.entry(extension.clone()).or_default() += 1;
+            }
             if let Meaning::Counting(folders) = &mut self.meaning
                 && formats::is_image(&extension)
             {

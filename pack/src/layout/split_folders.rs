@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gular_bundle::Split;
 
 use super::class_folders::of_classes;
-use super::class_names::{classes_in_names, when_in};
+use super::class_names::{classes_in_names, when_in, without_classes};
 use super::companions::beside_word_for_split;
 use super::folder_patterns::{CLASSES, KEY, Recognised, of_split, of_splits, split_patterns};
 use super::folders::{Folder, Folders};
@@ -254,7 +254,11 @@ fn not_in_class(name: &str, folder: &Folder, folders: &Folders) -> Doubt {
         let way = below("if it does not belong to the data", CLASSES);
         readings.push(WayToRead { leaves_out: true, ..way });
     }
-    readings.push(below("if there are no classes", KEY));
+    let plain = below("if there are no classes", KEY);
+    readings.push(match folders.top.values().all(|folder| folder.below == 0) {
+        true => without_classes(plain, &folders.names, folders.only()),
+        false => plain,
+    });
     readings.push(in_a_table());
     Doubt::new(text, readings)
 }

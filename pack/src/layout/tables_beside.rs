@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{FieldName, Split};
 
 use super::companions::beside_word_for_split;
+use super::error::LayoutError;
 use super::first_rows::FirstRows;
 use super::folders::Folders;
+use super::unread_formats::check_format;
 use crate::facts::{PythonCommand, WayToRead, is_of_source, is_sentence, literal, split_within};
 use crate::source::{
     Inputs, find_key, first_line, is_of_classes, is_of_run_lengths, media_type_of, separator_of,
@@ -80,12 +82,19 @@ pub(crate) struct TablesBeside {
     n_texts: usize,
     n_sentences: usize,
     text_folders: BTreeSet<PathBuf>,
+    /// Why the first texts are not read, if they have annotations in a format that is known.
+    pub(crate) unread: Option<LayoutError>,
+    n_checked: usize,
 }
 
 impl TablesBeside {
     /// Takes a file that is not an image.
     pub(crate) fn add(&mut self, path: &Path, extension: &str) {
         let folder = path.parent().unwrap_or(path);
+        if extension == "txt" && self.n_checked < MOST_NAMED {
+            self.n_checked += 1;
+            self.unread = self.unread.take().or_else(|| check_format(path).err());
+        }
         match extension {
             _ if is_of_colours(path, extension) => self.colours = Some(path.to_owned()),
             "xml" => {

@@ -18,7 +18,9 @@ use gular_bundle::FieldName;
 
 use super::pack::{PackOptions, Progress, make_plan, open_source};
 use crate::error::Error;
-use crate::facts::{Doubt, OtherFiles, Pattern, PatternError, RunError, WayToRead, is_of_both};
+use crate::facts::{
+    Doubt, OtherFiles, Pattern, PatternError, RunError, WayToRead, is_of_both, named,
+};
 use crate::layout::{Labels, LayoutError, Scan, TableOptions, Unlabelled};
 use crate::plan::{MaskColours, PayloadOptions, Plan, PlanError, PlanOptions};
 use crate::source::{FieldFiles, Inputs, LabelColumn, OnBadInput};
@@ -111,20 +113,42 @@ fn is_of_boxes(doubt: &Doubt) -> bool {
     doubt.readings.iter().any(|way| way.box_form.is_some())
 }
 
-/// A question about the boxes of the tables that `way` names, with the options that read these.
-fn in_table(doubt: Doubt, way: &WayToRead) -> Doubt {
+/// Says that images of some patterns have no class, where those of others have.
+fn without_class(way: &WayToRead) -> Option<Doubt> {
+    let has_class = |images: &&String| images.contains("{label");
+    let (with, without): (Vec<&String>, Vec<&String>) = way.images.iter().partition(has_class);
+    if with.is_empty() || without.is_empty() || way.tables.is_some() || !way.lists.is_empty() {
+        return None;
+    }
+    let text = format!("images at {} have no class", named(without.into_iter()));
+    let images = with.into_iter().cloned().collect();
+    let alone = WayToRead { images, leaves_out: true, ..WayToRead::new("to leave them out", &[]) };
+    Some(Doubt::new(text, vec![alone]))
+}
+
+/// Whether a question is which column has the classes.
+fn is_of_labels(doubt: &Doubt) -> bool {
+    doubt.readings.iter().any(|way| way.label_column.is_some())
+}
+
+/// The ways of a question about the tables that `way` names, with the options that read these.
+fn in_table(doubt: Doubt, way: &WayToRead) -> Vec<WayToRead> {
     let of = |reading: WayToRead| WayToRead {
         when: reading.when,
         box_form: reading.box_form,
+        label_column: reading.label_column,
         asks: true,
         ..way.clone()
     };
-    Doubt { readings: doubt.readings.into_iter().map(of).collect(), ..doubt }
+    doubt.readings.into_iter().map(of).collect()
 }
 
 /// What became of the ways of a doubt.
+#[derive(Default)]
 struct Fitting {
     taken: Option<(WayToRead, PackOptions)>,
+    /// The ways to read a table whose column of classes is open, in place of the way with this number.
+    columns: Option<(usize, Vec<WayToRead>)>,
     /// Why a way does not hold, and the number of it, if without what fails it may.
     why_not: Option<(Error, Option<usize>)>,
 }
@@ -160,10 +184,11 @@ impl Trial<'_> {
         let is_open = self.options.plan.fields.is_empty();
         let fitting = |with_files: bool| match is_open {
             true => self.fitting(&doubt, with_files),
-            false => Ok(Fitting { taken: None, why_not: None }),
+            false => Ok(Fitting::default()),
         };
         let (of_files, of_others) = (fitting(true)?, fitting(false)?);
         let why_not = of_files.why_not.or(of_others.why_not);
+        let columns = of_others.columns.or(of_files.columns);
         let otherwise = doubt.readings.iter().find(|way| way.otherwise);
         let (way, mut taken) = match (of_files.taken, of_others.taken, otherwise) {
             (Some(one), None, _) | (None, Some(one), _) => one,
@@ -184,6 +209,9 @@ impl Trial<'_> {
                     let first = error.lines().next().unwrap_or_default();
                     doubt.text = format!("{}; the first reading fails: {first}", doubt.text);
                 }
+                if let Some((at, ways)) = columns {
+                    doubt.readings.splice(at..=at, ways);
+                }
                 return Ok(Err(doubt.into()));
             }
         };
@@ -193,7 +221,11 @@ impl Trial<'_> {
             is_whole(other) && other.convert.is_none() && (way.otherwise || !is_same && !is_read)
         };
         let others = doubt.readings.iter().filter(is_other);
-        let text = if way.otherwise { doubt.text.clone() } else { why(&way) };
+        taken.plan.taken.extend(without_class(&way));
+        let text = match way.otherwise && way.proof.is_none() {
+            true => doubt.text.clone(),
+            false => why(&way),
+        };
         taken.plan.taken.push(Doubt::new(text, others.cloned().collect()));
         Ok(Ok(taken))
     }
@@ -202,6 +234,7 @@ impl Trial<'_> {
     /// file or a row is the reason.
     fn fitting(&self, doubt: &Doubt, with_files: bool) -> Result<Fitting, Error> {
         let (mut why_not, mut taken) = (None, None::<(WayToRead, PackOptions)>);
+        let mut columns = None;
         let ways = doubt.readings.iter().enumerate();
         let is_tried = |(_, way): &(usize, &WayToRead)| {
             way.files.is_empty() != with_files && !way.otherwise && !way.asks
@@ -216,7 +249,7 @@ impl Trial<'_> {
                     Ok(Some(options)) if self.is_alone(&full)? => {
                         // Two folders of masks are a question.
                         if taken.as_ref().is_some_and(|(first, _)| first.files != full.files) {
-                            return Ok(Fitting { taken: None, why_not });
+                            return Ok(Fitting { taken: None, columns, why_not });
                         }
                         taken = taken.or(Some((full, options)));
                         break;
@@ -226,7 +259,14 @@ impl Trial<'_> {
                     Ok(_) => {}
                     Err(error) if !is_of_input(&error) => return Err(error),
                     Err(Error::Layout(LayoutError::Doubt(inner))) if is_of_boxes(&inner) => {
-                        return Err(LayoutError::Doubt(in_table(inner, &full)).into());
+                        let text = inner.text.clone();
+                        return Err(
+                            LayoutError::from(Doubt::new(text, in_table(inner, &full))).into()
+                        );
+                    }
+                    Err(Error::Layout(LayoutError::Doubt(inner))) if is_of_labels(&inner) => {
+                        columns = columns.or(Some((at, in_table(inner, &full))));
+                        break;
                     }
                     Err(error) => {
                         let is_of_rows = matches!(error, Error::Plan(PlanError::Unlabelled { .. }));
@@ -245,7 +285,7 @@ impl Trial<'_> {
         }
         // Masks of another kind, which cannot be read as they are, may be the right ones.
         let is_open = |(way, _): &(WayToRead, _)| unlike.is_none_or(|files| *files == way.files);
-        Ok(Fitting { taken: taken.filter(is_open), why_not })
+        Ok(Fitting { taken: taken.filter(is_open), columns, why_not })
     }
 
     /// Whether nothing speaks against a way that holds: another table that is about the images, or a

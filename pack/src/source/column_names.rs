@@ -59,8 +59,17 @@ const LABEL_NAMES: [&str; 16] = [
 
 /// Names of columns with texts about an image, which are not classes. Source: Flickr8k, Flickr30k, COCO
 /// and the datasets of texts to images on Hugging Face's hub.
-const TEXT_NAMES: [&str; 8] =
-    ["caption", "captions", "text", "texts", "sentence", "comment", "description", "prompt"];
+const TEXT_NAMES: [&str; 9] = [
+    "caption",
+    "captions",
+    "text",
+    "texts",
+    "sentence",
+    "sentences",
+    "comment",
+    "description",
+    "prompt",
+];
 
 /// Words for what classes are of.
 const CLASSES: [&str; 22] = [
@@ -142,6 +151,12 @@ pub(crate) fn is_of_classes(column: &str) -> bool {
     let name = plain(column);
     let word = name.strip_suffix("id").or_else(|| name.strip_suffix("name")).unwrap_or(&name);
     CLASSES.contains(&word)
+}
+
+/// Whether a column's name is one of numbers that only tell rows apart, such as `imgid`.
+pub(crate) fn is_of_ids(column: &str) -> bool {
+    let name = plain(column);
+    (name.ends_with("id") || name.ends_with("ids")) && !is_of_classes(column)
 }
 
 /// Whether a column's name is one of texts.

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use super::cell::Cell;
 use super::columns::ValueKind;
+use super::object_lines::ObjectLines;
 use super::rows::{Format, fault};
-use super::{kitti, labelme, unread_formats, yolo};
-use crate::layout::LayoutError;
+use super::{labelme, yolo};
+use crate::layout::{LayoutError, check_format};
 use crate::source::MOST_ROW_BYTES;
 use crate::source::{hidden, walk};
 
@@ -84,23 +85,23 @@ pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell>
 
 /// The format of a folder of annotations.
 pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
-    let (mut xml, mut txt, mut json, mut of_kitti) = (None, None, None, false);
+    let (mut xml, mut txt, mut json, mut lines) = (None, None, None, None);
     walk::<LayoutError>(folder, &mut |path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if hidden(&name) {
             return Ok(None);
         }
         if xml.is_none() && txt.is_none() && json.is_none() && !path.is_dir() {
-            unread_formats::check(path)?;
+            check_format(path)?;
         }
         let seen = match path.extension().and_then(|extension| extension.to_str()) {
             Some("xml") => Some(&mut xml),
             Some("json") if json.is_none() && labelme::is_file(path) => Some(&mut json),
             // Exports have notes for people, too.
-            Some("txt") if txt.is_none() && yolo::begins(path, yolo::is_line) => Some(&mut txt),
-            Some("txt") if txt.is_none() && yolo::begins(path, kitti::is_line) => {
-                of_kitti = true;
-                Some(&mut txt)
+            Some("txt") if txt.is_none() => {
+                let line = yolo::first_line(path);
+                lines = ObjectLines::of(&line);
+                (lines.is_some() || yolo::is_line(&line)).then_some(&mut txt)
             }
             _ => None,
         };
@@ -118,10 +119,10 @@ pub(super) fn format(folder: &Path) -> Result<Format, LayoutError> {
         );
         return Err(fault(folder, None, reason));
     }
-    match (xml, json) {
-        (Some(_), _) => Ok(Format::Voc),
-        (_, Some(_)) => Ok(Format::LabelMe),
-        _ if of_kitti => Ok(Format::Kitti),
+    match (xml, json, lines) {
+        (Some(_), ..) => Ok(Format::Voc),
+        (_, Some(_), _) => Ok(Format::LabelMe),
+        (.., Some(lines)) => Ok(Format::Lines(lines)),
         _ => Ok(Format::Yolo),
     }
 }

@@ -265,6 +265,20 @@ pub(super) fn split_column(
     }
 }
 
+/// Several columns that may have the classes.
+pub(super) fn which_labels(columns: &[&String]) -> Doubt {
+    let text = format!("{} may be the classes", named(columns.iter().copied()));
+    let way = |column: &&String| WayToRead {
+        label_column: Some((*column).clone()),
+        ..WayToRead::new(&format!("if `{column}` is"), &[])
+    };
+    let none = WayToRead {
+        label_column: Some("none".to_owned()),
+        ..WayToRead::new("if none of them is", &[])
+    };
+    Doubt::new(text, columns.iter().map(way).chain([none]).collect())
+}
+
 /// Numbers of classes with large gaps between them, which stay as they are.
 pub(super) fn sparse(name: &str, n: usize, most: i64) -> Doubt {
     let text = format!(

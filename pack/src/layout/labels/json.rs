@@ -6,6 +6,7 @@
 //! {"1.jpg": {"label": "cat", "age": 3}, …}      names and rows
 //! {"train": ["1.jpg", …], "val": […]}           splits, and the names or rows in them
 //! {"data": [{"image": "1.jpg", …}, …]}          a list of rows, and nothing else
+//! {"images": [{"filename": "1.jpg", …}, …], …}  Karpathy's splits of captions
 //! ```
 
 use std::fs::File;
@@ -26,6 +27,12 @@ use crate::source::BOM;
 const OF_COCO: [&str; 6] = ["info", "licenses", "images", "annotations", "categories", "type"];
 /// Keys of other programs' documents of this form are followed by one of these.
 const PARTS_OF_COCO: [&[u8]; 2] = [b"\"images\"", b"\"annotations\""];
+/// Documents of captions have these, and COCO's have the other. Source:
+/// <https://cs.stanford.edu/people/karpathy/deepimagesent/>
+const OF_KARPATHY: [&[u8]; 3] = [b"\"images\"", b"\"filename\"", b"\"sentences\""];
+const OF_IMAGES_IN_COCO: &[u8] = b"\"file_name\"";
+/// The list of rows in them.
+const IMAGES: &str = "images";
 /// The columns that names and labels are put into.
 const NAME: &str = "file_name";
 const LABEL: &str = "label";
@@ -36,13 +43,15 @@ const MOST_AHEAD: u64 = 64 << 10;
 
 /// Whether a document has rows, and not the parts of COCO's.
 pub(super) fn has_rows(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
+    let (read, start) = start_of(path);
     let text = start.strip_prefix(BOM).unwrap_or(&start).trim_ascii_start();
     match (read, text.split_first()) {
         (Ok(_), Some((b'[', _))) => true,
         (Ok(_), Some((b'{', rest))) => {
             let has = |part: &&[u8]| rest.windows(part.len()).any(|window| window == *part);
+            if are_captions(rest) {
+                return true;
+            }
             if PARTS_OF_COCO.iter().any(has) {
                 return false;
             }
@@ -53,12 +62,25 @@ pub(super) fn has_rows(path: &Path) -> bool {
     }
 }
 
+fn start_of(path: &Path) -> (std::io::Result<usize>, Vec<u8>) {
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
+    (read, start)
+}
+
+/// Whether a document that begins so has images with sentences, and nothing of COCO's.
+fn are_captions(start: &[u8]) -> bool {
+    let has = |part: &&[u8]| start.windows(part.len()).any(|window| window == *part);
+    OF_KARPATHY.iter().all(has) && !has(&OF_IMAGES_IN_COCO)
+}
+
 /// Reads a document as a table; rows are counted from 1.
 pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
-    let mut rows =
-        Rows { path, columns: Columns::default(), n: 0, of_texts: None, each, error: None };
+    let columns = Columns::default();
+    let are_captions = are_captions(&start_of(path).1);
+    let mut rows = Rows { path, columns, n: 0, of_texts: None, each, are_captions, error: None };
     skip_mark(&mut file).map_err(io)?;
     let mut document = serde_json::Deserializer::from_reader(file);
     let read = document.deserialize_any(&mut rows).and_then(|()| document.end());
@@ -89,6 +111,8 @@ struct Rows<'a> {
     /// Whether the values of names are texts.
     of_texts: Option<bool>,
     each: Each<'a>,
+    /// Whether the rows are the images of a document of captions.
+    are_captions: bool,
     /// Our error, which ends the parsing.
     error: Option<LayoutError>,
 }
@@ -102,6 +126,10 @@ impl Rows<'_> {
 
     /// Takes a value by its name; `is_alone` says that the document has no other.
     fn named(&mut self, name: String, value: Value, is_alone: bool) -> Result<(), LayoutError> {
+        if self.are_captions && name != IMAGES {
+            return Ok(());
+        }
+        let is_alone = is_alone || self.are_captions;
         let is_split = split_of(&name).is_some();
         let mut row = match value {
             Value::Object(row) => row,

@@ -90,12 +90,24 @@ fn members((name, value): (String, Value)) -> Vec<(String, Value)> {
     }
 }
 
+/// The text of a sentence that has more beside it, as Karpathy's have their words.
+fn sentence(value: Value) -> Value {
+    match value {
+        Value::Object(mut parts) if parts.get("raw").is_some_and(Value::is_string) => {
+            parts.remove("raw").unwrap_or_default()
+        }
+        value => value,
+    }
+}
+
 fn cell(value: Value) -> Cell {
     match value {
         Value::Null => Cell::Missing,
         Value::Bool(b) => Cell::Bool(b),
         Value::String(text) => Cell::Text(text),
-        Value::Array(list) => Cell::List(list.into_iter().map(cell).collect()),
+        Value::Array(list) => {
+            Cell::List(list.into_iter().map(|value| cell(sentence(value))).collect())
+        }
         Value::Object(_) => Cell::Other("it holds objects".to_owned()),
         Value::Number(n) => match n.as_i64() {
             Some(n) => Cell::Integer(n),

@@ -24,14 +24,16 @@ pub(super) fn is_looked_up(patterns: &[Pattern]) -> bool {
     patterns.iter().all(|pattern| pattern.has(ID) && !pattern.has(PATH))
 }
 
-/// Whether the first line of a list may name its columns.
-fn has_header(path: &Path) -> bool {
+/// Whether the first line of a list may name its columns: that of a CSV, or one of words alone.
+fn may_be_header(path: &Path, line: &str) -> bool {
     let extension = path.extension().unwrap_or_default();
+    let is_name = |word: &str| word.chars().all(|c| c.is_alphabetic() || c == '_');
     ["csv", "tsv"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+        || line.split_whitespace().all(is_name) && line.contains(char::is_whitespace)
 }
 
-/// Reads a list; empty lines, and those that begin with `#`, say nothing. Nor does the first line of a
-/// CSV, if no pattern fits it.
+/// Reads a list; empty lines, and those that begin with `#`, say nothing. Nor does a first line that
+/// names columns, if no pattern fits it.
 pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::new(File::open(path).map_err(io)?);
@@ -64,7 +66,7 @@ pub(super) fn read(path: &Path, patterns: &[Pattern], each: Each<'_>) -> Result<
             continue;
         }
         let fits = || patterns.iter().any(|pattern| !matches!(pattern.read(line), Ok(None)));
-        if number == 1 && has_header(path) && !fits() {
+        if number == 1 && may_be_header(path, line) && !fits() {
             continue;
         }
         let values = read_line(line, patterns, &|reason| fault(path, Some(number), reason))?;

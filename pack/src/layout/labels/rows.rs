@@ -11,12 +11,12 @@ use super::coco::Coco;
 use super::gather::Gathered;
 use super::indicators::Indicators;
 use super::lookup::Lookup;
+use super::object_lines::ObjectLines;
 use super::{
-    box_rows, counted, csv, json, jsonl, kitti, labelme, list, lookup, parquet, unread_formats,
-    voc, wider, yolo,
+    box_rows, counted, csv, json, jsonl, labelme, list, lookup, parquet, scalabel, voc, wider, yolo,
 };
 use crate::facts::{BoxForm, Names, Pattern, RunError};
-use crate::layout::LayoutError;
+use crate::layout::{LayoutError, check_format};
 use crate::source::SourceError;
 
 /// A callback for each row of a table. It gets the number of the line or row, the names of the
@@ -40,8 +40,10 @@ pub(super) enum Format {
     Yolo,
     /// Boxes in a folder of XML files.
     Voc,
-    /// Boxes in a folder of KITTI's text files.
-    Kitti,
+    /// Boxes in a folder of text files with a line per thing.
+    Lines(ObjectLines),
+    /// Boxes in Scalabel's JSON.
+    Scalabel,
     /// Boxes in a folder of LabelMe's JSON files.
     LabelMe,
     /// Rows below their number and the names of columns.
@@ -59,7 +61,13 @@ impl Format {
     fn is_parsed(self) -> bool {
         matches!(
             self,
-            Self::Coco | Self::Voc | Self::LabelMe | Self::Kitti | Self::Wider | Self::Boxes
+            Self::Coco
+                | Self::Voc
+                | Self::LabelMe
+                | Self::Lines(_)
+                | Self::Scalabel
+                | Self::Wider
+                | Self::Boxes
         )
     }
 
@@ -67,13 +75,14 @@ impl Format {
         if path.is_dir() {
             return boxes::format(path);
         }
-        unread_formats::check(path)?;
+        check_format(path)?;
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &*extension {
             "csv" => Ok(Self::Csv),
             "tsv" | "tab" => Ok(Self::Tsv),
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
             "parquet" => Ok(Self::Parquet),
+            "json" if scalabel::is_file(path) => Ok(Self::Scalabel),
             "json" if json::has_rows(path) => Ok(Self::Json),
             "json" => Ok(Self::Coco),
             "txt" if wider::is_list(path) => Ok(Self::Wider),
@@ -220,7 +229,8 @@ impl Tables {
             Format::Coco
             | Format::Voc
             | Format::LabelMe
-            | Format::Kitti
+            | Format::Lines(_)
+            | Format::Scalabel
             | Format::Wider
             | Format::Boxes => {
                 let coco = self.coco(path)?;
@@ -310,7 +320,8 @@ impl Tables {
         }
         let coco = Arc::new(match self.format(path)? {
             Format::Voc => voc::read(path)?,
-            Format::Kitti => kitti::read(path)?,
+            Format::Lines(lines) => lines.read(path)?,
+            Format::Scalabel => scalabel::read(path)?,
             Format::LabelMe => labelme::read(path)?,
             Format::Wider => wider::read(path)?,
             Format::Boxes => {

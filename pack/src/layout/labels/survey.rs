@@ -7,6 +7,7 @@ use super::cell::Cell;
 use super::columns::{LabelKind, Seen};
 use super::doubts::{
     are_fields, are_numbers, may_be_sources, may_be_splits, no_classes, only_classes, other_labels,
+    which_labels,
 };
 use super::indicators::{self, Indicators, may_be_classes};
 use super::rows::{Tables, fault};
@@ -14,8 +15,8 @@ use super::table_options::TableOptions;
 use crate::facts::{Doubt, KEY, MOST_CLASSES, is_of_source, is_of_times, setting};
 use crate::layout::LayoutError;
 use crate::source::{
-    LabelColumn, SourceError, all_labels, find_key, find_label, is_of_classes, is_of_run_lengths,
-    is_of_splits, is_of_texts,
+    LabelColumn, SourceError, all_labels, find_key, find_label, is_of_classes, is_of_ids,
+    is_of_run_lengths, is_of_splits, is_of_texts,
 };
 
 /// What the column of file names is called in errors.
@@ -245,7 +246,16 @@ impl Survey {
                             ([name], _) if self.is_named_class(name) => {
                                 doubts.push(only_classes(name));
                             }
-                            _ => return Err(self.no_column("labels", None)),
+                            (several, _) => {
+                                // Letters are coordinates.
+                                let is_asked = |name: &&&String| name.len() > 1 && !is_of_ids(name);
+                                let asked: Vec<&String> =
+                                    several.iter().filter(is_asked).copied().collect();
+                                return Err(match (2..=MOST_ASKED).contains(&asked.len()) {
+                                    true => which_labels(&asked).into(),
+                                    false => self.no_column("labels", None),
+                                });
+                            }
                         }
                         let Some(name) = may_be.first() else { return Ok(None) };
                         (*name).clone()
@@ -323,6 +333,9 @@ impl Survey {
                         Cell::Text(text) | Cell::Written(text) => {
                             known.insert(text.trim().to_owned());
                         }
+                        Cell::Integer(number) if is_of_ids(name) => {
+                            known.insert(number.to_string());
+                        }
                         _ => are_texts = false,
                     }
                     are_texts &= known.len() <= MOST_CLASSES && (in_lists || known.len() == n);
@@ -359,6 +372,9 @@ impl Survey {
         setting(&["label_column"], text)
     }
 }
+
+/// More columns that may have the classes are named without a command for each.
+const MOST_ASKED: usize = 4;
 
 /// The position of a column in the rows of a table, in which new columns can appear later.
 pub(super) struct Place<'a> {

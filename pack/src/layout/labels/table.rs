@@ -231,6 +231,9 @@ impl Table {
                 if self.columns.len() == MOST_FIELDS {
                     return Err(format!("a bundle has at most {} fields", MOST_FIELDS + 2));
                 }
+                if field.is_mask() && field.as_fixed().is_none() {
+                    return Err("a field `mask` has pixels, and this column has text".to_owned());
+                }
                 match taken.insert(name.clone()) {
                     true => Ok(field),
                     false if name == "label" && !self.labelled() => {

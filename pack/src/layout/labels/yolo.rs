@@ -190,12 +190,13 @@ pub(super) fn is_line(line: &str) -> bool {
     parse(line).is_ok()
 }
 
-/// Whether the first line of a file is of a format.
-pub(super) fn begins(path: &Path, is_line: fn(&str) -> bool) -> bool {
+/// The first line of a file, which says the format.
+pub(super) fn first_line(path: &Path) -> String {
     let mut line = String::new();
     let file = fs::File::open(path).map(|file| BufReader::new(file.take(MOST_LINE_BYTES)));
-    let read = file.and_then(|mut file| file.read_line(&mut line));
-    read.is_ok() && is_line(&line)
+    // What cannot be read has no line of any format.
+    let _ = file.and_then(|mut file| file.read_line(&mut line));
+    line
 }
 
 fn parse(line: &str) -> Result<Boxed, String> {

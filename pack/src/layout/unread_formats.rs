@@ -28,9 +28,8 @@ const SHEET: &str = "save it as CSV (UTF-8)";
 /// [Label Studio](https://labelstud.io/guide/export),
 /// [Create ML](https://developer.apple.com/documentation/createml) and
 /// [Supervisely](https://docs.supervisely.com/data-organization/00_ann_format_navi), and the
-/// development kits of [DOTA](https://captain-whu.github.io/DOTA/dataset.html) and
-/// [VisDrone](https://github.com/VisDrone/VisDrone2018-DET-toolkit).
-const FORMATS: [UnreadFormat; 10] = [
+/// development kit of [DOTA](https://captain-whu.github.io/DOTA/dataset.html).
+const FORMATS: [UnreadFormat; 9] = [
     UnreadFormat {
         name: "VGG Image Annotator",
         extension: "json",
@@ -70,16 +69,13 @@ const FORMATS: [UnreadFormat; 10] = [
     UnreadFormat { name: "Excel", extension: "xlsx", signs: &[], convert: SHEET },
     UnreadFormat { name: "Excel", extension: "xls", signs: &[], convert: SHEET },
     UnreadFormat { name: "OpenDocument", extension: "ods", signs: &[], convert: SHEET },
-    UnreadFormat { name: "VisDrone", extension: "txt", signs: &[VISDRONE], convert: TABLE },
 ];
 
-/// Stands for lines of eight integers with commas between them.
-const VISDRONE: &str = "1,2,3,4,5,6,7,8";
 /// Signs are looked for in so many bytes.
 const MOST_AHEAD: u64 = 64 << 10;
 
 /// Refuses a file of a format that is known and not read.
-pub(super) fn check(path: &Path) -> Result<(), LayoutError> {
+pub(crate) fn check_format(path: &Path) -> Result<(), LayoutError> {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     if FORMATS.iter().all(|format| format.extension != extension) {
         return Ok(());
@@ -88,10 +84,7 @@ pub(super) fn check(path: &Path) -> Result<(), LayoutError> {
     let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
     read.map_err(|e| LayoutError::io("read", path, e))?;
     let start = String::from_utf8_lossy(&start);
-    let has = |sign: &&str| match *sign {
-        VISDRONE => start.lines().next().is_some_and(is_visdrone),
-        sign => start.contains(sign),
-    };
+    let has = |sign: &&str| start.contains(sign);
     let found =
         FORMATS.iter().find(|format| format.extension == extension && format.signs.iter().all(has));
     match found {
@@ -100,12 +93,6 @@ pub(super) fn check(path: &Path) -> Result<(), LayoutError> {
             Err(LayoutError::UnreadFormat { path: path.display().to_string(), name, convert })
         }
     }
-}
-
-fn is_visdrone(line: &str) -> bool {
-    let numbers = line.trim_end_matches(',').split(',').map(|part| part.trim().parse::<i64>());
-    let numbers: Vec<_> = numbers.collect();
-    numbers.len() == 8 && numbers.iter().all(Result::is_ok)
 }
 
 #[cfg(test)]
@@ -118,13 +105,13 @@ mod tests {
         for format in &FORMATS {
             let path = dir.path().join(format!("a.{}", format.extension));
             std::fs::write(&path, format.signs.join(" ")).unwrap();
-            match check(&path) {
+            match check_format(&path) {
                 Err(LayoutError::UnreadFormat { name, .. }) => assert_eq!(name, format.name),
                 other => panic!("{}: {other:?}", format.name),
             }
         }
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "0 0.5 0.5 0.2 0.2\n").unwrap();
-        check(&path).unwrap();
+        check_format(&path).unwrap();
     }
 }
