@@ -150,7 +150,8 @@ def by_gular(name, files):
     for key, data in files.items():
         (folder / "c").mkdir(parents=True, exist_ok=True)
         (folder / "c" / key).write_bytes(data)
-    raw = ["--payload", "raw", "--size", SIDE, "--fit", "stretch"]
+    # Names of files look like classes, too.
+    raw = ["--images", "{label}/{key}.{ext}", "--payload", "raw", "--size", SIDE, "--fit", "stretch"]
     report = gular("pack", folder, f"{name}-raw", *raw, "--on-error", "skip", "--check-images", "full")
     gular("convert", f"{name}-raw", f"{name}-plain", "--envelope", "directory")
     plain = pathlib.Path(f"{name}-plain/train")

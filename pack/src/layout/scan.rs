@@ -317,7 +317,7 @@ impl Meaning {
                     let way = doubt.readings[at].clone();
                     let when = format!("{}, and lists say the splits", way.when);
                     // Lists bear out splits, but not classes that a table may have.
-                    let asks = way.asks || !tables.is_empty();
+                    let asks = way.asks || tables.iter().any(|table| !lists.contains(table));
                     doubt.readings.insert(at, WayToRead { when, lists, asks, ..way });
                 }
                 let with_files = doubt.readings.iter_mut().filter(|way| !way.files.is_empty());

@@ -234,7 +234,10 @@ impl Survey {
                         let may_be = self.with_classes(options, others, tables)?;
                         match (may_be.as_slice(), others) {
                             ([], [name]) => doubts.push(no_classes(name)),
-                            ([], [_, ..]) if !others.iter().any(|name| is_of_splits(name)) => {
+                            ([], [_, ..])
+                                if !others.iter().any(|name| is_of_splits(name))
+                                    || others.iter().any(|name| is_of_texts(name)) =>
+                            {
                                 doubts.push(are_fields(others));
                             }
                             ([name], [_]) => {
