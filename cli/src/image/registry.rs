@@ -16,9 +16,9 @@ impl Wire for Web<'_> {
     ) -> Result<Answer, WireFault> {
         let exchange = Exchange {
             method: request.method.name(),
-            url: &request.url,
-            headers: &request.headers,
-            authorization: request.authorization.as_ref().map(registry::Secret::text),
+            url: request.url.clone(),
+            headers: request.headers.clone(),
+            authorization: request.authorization.as_ref().map(|secret| secret.text().to_owned()),
             body: request.body.clone(),
         };
         let answer = self.client.exchange(&exchange, sink, self.watch).map_err(fault)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gular_files::Watch;
+use gular_files::{Env, Watch};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
@@ -105,6 +105,12 @@ impl Client {
         };
         let runtime = Some(runtime);
         Ok(Self(Arc::new(Inner { options, credentials, router, reader, writer, pace, runtime })))
+    }
+
+    /// The environment that the client was made with.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.0.options.env
     }
 
     /// Returns the servers that sent wrong bytes for objects which another server sent correctly,

@@ -18,7 +18,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::http::{Fault, Request, Response, Role, Server, Upload};
 use crate::retry::{Policy, Retry};
-use crate::route::retry_after;
+use crate::route::{Place, retry_after};
+use crate::router::redirect::next;
 
 /// Bytes of a body that are handed to the connection at a time.
 const PIECE: usize = 256 << 10;
@@ -27,20 +28,42 @@ const MAX_MESSAGE: usize = 64 << 10;
 
 /// A request.
 #[derive(Clone)]
-pub struct Exchange<'a> {
+pub struct Exchange {
     /// The method: `GET`, `HEAD`, `POST`, `PATCH` or `PUT`.
-    pub method: &'a str,
+    pub method: &'static str,
     /// The URL: `http[s]://HOST[:PORT]/PATH[?QUERY]`.
-    pub url: &'a str,
+    pub url: String,
     /// The headers, with names in lower case.
-    pub headers: &'a [(&'static str, String)],
+    pub headers: Vec<(&'static str, String)>,
     /// The value of `Authorization`, which is sent over TLS or to this machine alone.
-    pub authorization: Option<&'a str>,
-    /// The body of the request.
+    pub authorization: Option<String>,
+    /// The body of the request; `None` and an empty body are not the same.
     pub body: Option<Arc<[u8]>>,
 }
 
-impl fmt::Debug for Exchange<'_> {
+impl Exchange {
+    /// A request with nothing but its method and URL.
+    pub fn new(method: &'static str, url: impl Into<String>) -> Self {
+        let (headers, authorization, body) = (Vec::new(), None, None);
+        Self { method, url: url.into(), headers, authorization, body }
+    }
+
+    /// Adds a header, with its name in lower case.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.body = Some(bytes.into());
+        self
+    }
+}
+
+impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = self.url.split('?').next().unwrap_or_default();
         write!(f, "{} {url}", self.method)
@@ -58,6 +81,14 @@ pub struct Answered {
     pub body: Vec<u8>,
     /// How long the server asks to wait before the next request.
     pub retry_after: Option<Duration>,
+}
+
+impl Answered {
+    /// The first header of that name, which is in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
+    }
 }
 
 /// Why there was no complete answer.
@@ -97,7 +128,7 @@ impl Client {
     /// When there is no whole answer.
     pub fn exchange(
         &self,
-        exchange: &Exchange<'_>,
+        exchange: &Exchange,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
         watch: Watch<'_>,
     ) -> Result<Answered, ExchangeFault> {
@@ -114,7 +145,7 @@ impl Client {
 
     async fn exchanged(
         &self,
-        exchange: &Exchange<'_>,
+        exchange: &Exchange,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<Answered, ExchangeFault> {
         let request = request_of(exchange)?;
@@ -174,6 +205,14 @@ impl Trials {
     }
 }
 
+/// The URL to which the `Location` of an answer from `url` leads; `None` if it is not a URL, or is
+/// less safe than `url`.
+#[must_use]
+pub fn url_of_location(url: &str, location: &str) -> Option<String> {
+    let Place { server, target } = next(&Place::of(url)?, location)?;
+    Some(format!("{server}{target}"))
+}
+
 /// Returns a channel with all pieces of a body that is in memory.
 async fn source_of(
     body: &Arc<[u8]>,
@@ -188,9 +227,9 @@ async fn source_of(
     source
 }
 
-fn request_of(exchange: &Exchange<'_>) -> Result<Request, ExchangeFault> {
+fn request_of(exchange: &Exchange) -> Result<Request, ExchangeFault> {
     let lasting = |reason: String| ExchangeFault::Lasting(reason);
-    let (server, target) = Server::split(exchange.url)
+    let (server, target) = Server::split(&exchange.url)
         .filter(|(_, target)| {
             target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic())
         })
@@ -198,10 +237,10 @@ fn request_of(exchange: &Exchange<'_>) -> Result<Request, ExchangeFault> {
     let method = Method::from_bytes(exchange.method.as_bytes())
         .map_err(|e| lasting(format!("method `{}`: {e}", exchange.method)))?;
     let mut request = Request::new(method, &server, target).role(Role::Other);
-    for (name, value) in exchange.headers {
+    for (name, value) in &exchange.headers {
         request = request.header(HeaderName::from_static(name), value);
     }
-    if let Some(authorization) = exchange.authorization {
+    if let Some(authorization) = &exchange.authorization {
         if !server.keeps_secrets() {
             let reason = "it asks for a password or a token, which are sent over TLS only";
             return Err(lasting(reason.to_owned()));
@@ -242,9 +281,8 @@ mod tests {
             ("http://127.0.0.1:5000/v2/", true),
             ("http://q.io/v2/", false),
         ] {
-            let authorization = Some("Basic s3cret");
-            let (method, headers, body) = ("GET", &[][..], None);
-            let exchange = Exchange { method, url, headers, authorization, body };
+            let authorization = Some("Basic s3cret".to_owned());
+            let exchange = Exchange { authorization, ..Exchange::new("GET", url) };
             let shown = match request_of(&exchange) {
                 Ok(request) => {
                     assert!(sent && request.headers.iter().any(|(_, v)| v == "Basic s3cret"));
@@ -258,8 +296,7 @@ mod tests {
             assert!(!shown.contains("s3cret") && !format!("{exchange:?}").contains("query"));
         }
         for url in ["q.io", "ftp://q.io/", "https://q.io", "https://q.io/a b"] {
-            let (method, headers, body) = ("GET", &[][..], None);
-            let exchange = Exchange { method, url, headers, authorization: None, body };
+            let exchange = Exchange::new("GET", url);
             assert!(matches!(request_of(&exchange), Err(ExchangeFault::Lasting(_))), "{url}");
         }
     }

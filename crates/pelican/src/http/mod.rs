@@ -23,5 +23,5 @@ mod upload;
 
 pub(crate) use pool::{Http, Request, Role, Timeouts};
 pub(crate) use response::{Fault, Response};
-pub(crate) use server::Server;
+pub use server::Server;
 pub(crate) use upload::Upload;

@@ -6,7 +6,7 @@ use crate::url::is_authority;
 
 /// A server: scheme, host, port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Server {
+pub struct Server {
     tls: bool,
     host: String,
     port: u16,
@@ -15,7 +15,7 @@ pub(crate) struct Server {
 impl Server {
     /// The server of `http[s]://HOST[:PORT]…` and the rest of that URL, which
     /// starts with `/` or is empty.
-    pub(crate) fn split(url: &str) -> Option<(Self, &str)> {
+    pub fn split(url: &str) -> Option<(Self, &str)> {
         let (scheme, rest) = url.split_once("://")?;
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// Whether a token may be sent to the server: over TLS, or to this very machine.
-    pub(crate) fn keeps_secrets(&self) -> bool {
+    pub fn keeps_secrets(&self) -> bool {
         self.tls || matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
     }
 
