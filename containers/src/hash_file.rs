@@ -5,9 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sha2::Digest as _;
-
-use crate::{Error, Result, Sha256};
+use crate::{Error, Result, Sha256, StreamSha256};
 
 impl Sha256 {
     /// Computes the digest of a file.
@@ -17,9 +15,9 @@ impl Sha256 {
     pub fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::io("open", path))?;
         let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = StreamSha256::default();
         feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
-        Ok(Self::of_all(hasher))
+        Ok(hasher.finish())
     }
 }
 
@@ -33,7 +31,7 @@ pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {
 
 /// Takes the next `bytes` of a file into `hasher`; `progress` hears how many are through.
 pub(crate) fn feed(
-    hasher: &mut sha2::Sha256,
+    hasher: &mut StreamSha256,
     file: &mut File,
     path: &Path,
     bytes: u64,

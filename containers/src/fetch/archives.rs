@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
-use sha2::Digest as _;
 
 use super::{Stream, TransportFault};
 use crate::hash_file::feed;
-use crate::{Error, Package, Result, Sha256};
+use crate::{Error, Package, Result, Sha256, StreamSha256};
 
 /// A transfer resumes at a multiple of this: streams can begin only at such offsets.
 const BLOCK: u64 = 1 << 20;
@@ -63,16 +62,16 @@ impl Archives {
             let path = package.urls.first().unwrap_or(&package.name).clone();
             Error::Path { path, reason: "its URL does not end in a file name" }
         })?;
+        let wanted = Wanted { package, stream, progress, cancel };
         for dir in &self.vendor {
             let path = dir.join(&file_name);
             if path.is_file() {
-                check(&path, package, progress, cancel)?;
-                return Ok(path);
+                return wanted.check(&path).map(|()| path);
             }
         }
         let path = self.dir.join(package.sha256.to_string());
         if has_len(&path, package.bytes) {
-            match check(&path, package, progress, cancel) {
+            match wanted.check(&path) {
                 Err(Error::Digest { .. }) if !self.offline => {
                     fs::remove_file(&path).map_err(Error::io("remove", &path))?;
                 }
@@ -89,7 +88,7 @@ impl Archives {
         };
         let (mut said, mut hint, mut passes) = (Vec::new(), None, false);
         for url in &package.urls {
-            match part.fill(url, package, stream, progress, cancel) {
+            match part.fill(url, &wanted) {
                 Ok(()) => {
                     part.finish(&path)?;
                     return Ok(path);
@@ -132,27 +131,31 @@ impl Archives {
     }
 }
 
-/// Refuses a file that is not the package.
-fn check(
-    path: &Path,
-    package: &Package,
-    progress: &dyn Fn(u64),
-    cancel: &AtomicBool,
-) -> Result<()> {
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
-    let found = file.metadata().map_err(Error::io("read", path))?.len();
-    if found != package.bytes {
-        let reason = format!("it has {found} bytes, expected {}", package.bytes);
-        return Err(Error::Archive { path: path.display().to_string(), reason });
+/// A file that is fetched, and who follows that.
+struct Wanted<'a> {
+    package: &'a Package,
+    stream: &'a dyn Stream,
+    progress: &'a dyn Fn(u64),
+    cancel: &'a AtomicBool,
+}
+
+impl Wanted<'_> {
+    /// Refuses a file that is not the package.
+    fn check(&self, path: &Path) -> Result<()> {
+        let Package { sha256: expected, bytes, .. } = *self.package;
+        let mut file = File::open(path).map_err(Error::io("open", path))?;
+        let found = file.metadata().map_err(Error::io("read", path))?.len();
+        if found != bytes {
+            let reason = format!("it has {found} bytes, expected {bytes}");
+            return Err(Error::Archive { path: path.display().to_string(), reason });
+        }
+        let mut hasher = StreamSha256::default();
+        feed(&mut hasher, &mut file, path, found, self.progress, self.cancel)?;
+        match hasher.finish() {
+            found if found == expected => Ok(()),
+            found => Err(Error::Digest { path: path.display().to_string(), found, expected }),
+        }
     }
-    let mut hasher = sha2::Sha256::new();
-    feed(&mut hasher, &mut file, path, found, progress, cancel)?;
-    let found = Sha256::of_all(hasher);
-    if found == package.sha256 {
-        return Ok(());
-    }
-    let path = path.display().to_string();
-    Err(Error::Digest { path, found, expected: package.sha256 })
 }
 
 fn has_len(path: &Path, bytes: u64) -> bool {
@@ -216,23 +219,16 @@ impl Part {
     }
 
     /// Fills the rest from `url`, and checks the whole.
-    fn fill(
-        &mut self,
-        url: &str,
-        package: &Package,
-        stream: &dyn Stream,
-        progress: &dyn Fn(u64),
-        cancel: &AtomicBool,
-    ) -> std::result::Result<(), Fill> {
+    fn fill(&mut self, url: &str, wanted: &Wanted<'_>) -> Result<(), Fill> {
+        let expected = wanted.package.sha256;
         loop {
-            let (from, found) = self.attempt(url, package, stream, progress, cancel)?;
-            if found == package.sha256 {
+            let (from, found) = self.attempt(url, wanted)?;
+            if found == expected {
                 return Ok(());
             }
             self.file.set_len(0).map_err(|e| self.failed("write", e))?;
             // If bytes of an earlier transfer were used, those may be the wrong ones.
             if from == 0 {
-                let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
                 let hint = "the server's copy is damaged or was changed: use another mirror or registry, or, if the file was changed on purpose, make the lock file again";
                 let hint = Some(hint.to_owned());
@@ -242,14 +238,8 @@ impl Part {
     }
 
     /// Returns where the transfer continued, and the digest of the whole file.
-    fn attempt(
-        &mut self,
-        url: &str,
-        package: &Package,
-        stream: &dyn Stream,
-        progress: &dyn Fn(u64),
-        cancel: &AtomicBool,
-    ) -> std::result::Result<(u64, Sha256), Fill> {
+    fn attempt(&mut self, url: &str, wanted: &Wanted<'_>) -> Result<(u64, Sha256), Fill> {
+        let Wanted { package, stream, progress, cancel } = *wanted;
         let there = self.file.metadata().map_err(|e| self.failed("read", e))?.len();
         let from = match there {
             whole if whole == package.bytes => whole,
@@ -260,7 +250,7 @@ impl Part {
             self.file.set_len(from).map_err(|e| self.failed("write", e))?;
         }
         self.file.seek(SeekFrom::Start(0)).map_err(|e| self.failed("read", e))?;
-        let mut hasher = sha2::Sha256::new();
+        let mut hasher = StreamSha256::default();
         feed(&mut hasher, &mut self.file, &self.path, from, progress, cancel)
             .map_err(Fill::Fatal)?;
         let mut done = from;
@@ -301,7 +291,7 @@ impl Part {
                 return Err(Fill::Next(Said { passes: true, ..Said::new(reason) }));
             }
         }
-        Ok((from, Sha256::of_all(hasher)))
+        Ok((from, hasher.finish()))
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> Fill {

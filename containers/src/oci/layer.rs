@@ -9,12 +9,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sha2::Digest as _;
 use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
 use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What, bytes_of};
-use crate::{Error, Result, Sha256, UnixTime};
+use crate::{Error, Result, Sha256, StreamSha256, UnixTime};
 
 /// How layers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,18 +259,18 @@ fn write_error(source: io::Error) -> Error {
 /// A writer that hashes and counts the bytes that it passes on.
 pub(super) struct Hashing<W> {
     sink: W,
-    hasher: sha2::Sha256,
+    hasher: StreamSha256,
     bytes: u64,
 }
 
 impl<W: Write> Hashing<W> {
     pub(super) fn new(sink: W) -> Self {
-        Self { sink, hasher: sha2::Sha256::new(), bytes: 0 }
+        Self { sink, hasher: StreamSha256::default(), bytes: 0 }
     }
 
     /// Returns the SHA-256, the number of bytes, and the sink.
     pub(super) fn finish(self) -> (Sha256, u64, W) {
-        (Sha256::of_all(self.hasher), self.bytes, self.sink)
+        (self.hasher.finish(), self.bytes, self.sink)
     }
 }
 
