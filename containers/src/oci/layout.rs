@@ -18,13 +18,13 @@ use tempfile::{NamedTempFile, TempDir};
 use super::base::BaseImage;
 use super::cache::{self, LayerCache};
 use super::layer::{self, Compressor, Packed, Watch};
+use super::read::LAYOUT;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Result, Sha256, UnixTime};
 
 /// An annotation: which part of the image a layer is.
 const LAYER: &str = "org.gular.layer";
-const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// The configuration of an image.
 #[derive(Clone)]
@@ -70,17 +70,28 @@ pub struct WrittenOci {
 /// # Errors
 /// [`Error::Exists`], [`Error::Io`], [`Error::Write`].
 pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<WrittenOci> {
+    new_folder(to, |dir| fill(tree, config, dir))
+}
+
+/// Makes the folder `to`, which must not exist: it is filled beside it, then renamed.
+pub(crate) fn new_folder<T>(to: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let (dir, parent) = folder_beside(to)?;
+    let filled = fill(dir.path())?;
+    fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
+    let _ = dir.keep();
+    sync_folder(parent)?;
+    Ok(filled)
+}
+
+/// A temporary folder beside `to`, which must not exist, and the folder of both.
+fn folder_beside(to: &Path) -> Result<(TempDir, &Path)> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
     let parent = folder_of(to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
-    let written = fill(tree, config, dir.path())?;
-    fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
-    let _ = dir.keep();
-    sync_folder(parent)?;
-    Ok(written)
+    Ok((dir, parent))
 }
 
 /// Writes an OCI layout as one tar file `to`, which must not exist.
@@ -88,12 +99,7 @@ pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wri
 /// # Errors
 /// Those of [`write_layout`].
 pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<WrittenOci> {
-    if to.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: to.display().to_string() });
-    }
-    let parent = folder_of(to);
-    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    let (dir, parent) = folder_beside(to)?;
     let written = fill(tree, config, dir.path())?;
     let file = temp_in(parent)?;
     archive(dir.path(), config.time, file.as_file()).map_err(Error::io("write", to))?;
@@ -152,18 +158,23 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<WrittenOci> {
     let mut index = ImageIndex::default();
     index.set_media_type(Some(MediaType::ImageIndex));
     index.set_manifests(vec![entry]);
-    let index = text(&index)?;
-    for (name, bytes) in [("index.json", index.as_bytes()), ("oci-layout", LAYOUT)] {
-        let path = dir.join(name);
-        File::create_new(&path)
-            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-            .map_err(Error::io("write", &path))?;
-    }
+    complete(dir, &text(&index)?)?;
     sync_folder(&blobs)?;
     let written = |(layer, _, packed): Made| {
         (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
     };
     Ok(WrittenOci { digest: digest.into(), layers: layers.into_iter().map(written).collect() })
+}
+
+/// Gives the folder of a layout its index, and the file that says what it is.
+pub(crate) fn complete(dir: &Path, index: &str) -> Result<()> {
+    for (name, text) in [("index.json", index), ("oci-layout", LAYOUT)] {
+        let path = dir.join(name);
+        File::create_new(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .map_err(Error::io("write", &path))?;
+    }
+    Ok(())
 }
 
 /// Puts a layer's blob into `blobs`: from the cache, or made.

@@ -7,11 +7,13 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use sha2::Digest as _;
+use serde_json::{Value, json};
 
 use crate::rootfs::RootPath;
-use crate::{Error, Result, Sha256};
+use crate::{Error, Result, Sha256, StreamSha256};
 
+/// The file `oci-layout`.
+pub(in super::super) const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 /// Largest JSON document read; registries take no manifest over 4 MiB.
 const MAX_JSON: u64 = 4 << 20;
 /// Files of an archive at most; an image has some dozens.
@@ -71,6 +73,12 @@ impl Blobs {
     /// Adds a document under the name that it has in a layout.
     pub(super) fn put(&mut self, name: &str, text: impl Into<Vec<u8>>) {
         self.made.insert(name.to_owned(), text.into());
+    }
+
+    /// Adds the index of a layout with these manifests, and what says that it is a layout.
+    pub(super) fn put_index(&mut self, manifests: &[Value]) {
+        self.put("oci-layout", LAYOUT);
+        self.put("index.json", json!({ "schemaVersion": 2, "manifests": manifests }).to_string());
     }
 
     /// Adds a blob under the name that it has in a layout. The SHA-256 of its bytes is the expected
@@ -330,20 +338,20 @@ impl Read for Part<'_> {
 /// A reader that hashes the bytes that are read.
 pub(super) struct Hashing<R> {
     reader: R,
-    hasher: sha2::Sha256,
+    hasher: StreamSha256,
     /// Bytes that were read.
     pub(super) bytes: u64,
 }
 
 impl<R: Read> Hashing<R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader, hasher: sha2::Sha256::new(), bytes: 0 }
+        Self { reader, hasher: StreamSha256::default(), bytes: 0 }
     }
 
     /// Reads the remaining bytes, and returns the SHA-256 of all.
     pub(super) fn finish(mut self) -> io::Result<Sha256> {
         io::copy(&mut self, &mut io::sink())?;
-        Ok(Sha256::of_all(self.hasher))
+        Ok(self.hasher.finish())
     }
 }
 

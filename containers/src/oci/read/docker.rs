@@ -61,8 +61,7 @@ pub(super) fn complete(blobs: &mut Blobs) -> Result<()> {
             manifests.push(entry(json!({})));
         }
     }
-    blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
-    blobs.put("index.json", json!({ "schemaVersion": 2, "manifests": manifests }).to_string());
+    blobs.put_index(&manifests);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod docker;
 mod image;
 mod layers;
 
+pub(super) use self::blobs::LAYOUT;
 pub use self::image::{LayerBlob, OciImage, OciLayout};
 pub(crate) use self::image::{platforms, variant_rank};
 pub use self::layers::LayersAs;
