@@ -36,31 +36,16 @@ const BASES: [Base; 7] = [
     Base { from: From::Debian("trixie"), python: "3.13.5", minor: 13, glibc: (2, 41) },
     Base { from: From::Debian("bookworm"), python: "3.11.2", minor: 11, glibc: (2, 36) },
     Base { from: From::Debian("bullseye"), python: "3.9.2", minor: 9, glibc: (2, 31) },
-    Base {
-        from: From::Oci("docker://python:3.14-slim-bookworm"),
-        python: "3.14.2",
-        minor: 14,
-        glibc: (2, 36),
-    },
-    Base {
-        from: From::Oci("docker://python:3.12-slim-bookworm"),
-        python: "3.12.12",
-        minor: 12,
-        glibc: (2, 36),
-    },
-    Base {
-        from: From::Oci("docker://python:3.10-slim-bookworm"),
-        python: "3.10.19",
-        minor: 10,
-        glibc: (2, 36),
-    },
-    Base {
-        from: From::Oci("docker://python:3.8-slim-bookworm"),
-        python: "3.8.20",
-        minor: 8,
-        glibc: (2, 36),
-    },
+    slim("docker://python:3.14-slim-bookworm", "3.14.2", 14),
+    slim("docker://python:3.12-slim-bookworm", "3.12.12", 12),
+    slim("docker://python:3.10-slim-bookworm", "3.10.19", 10),
+    slim("docker://python:3.8-slim-bookworm", "3.8.20", 8),
 ];
+
+/// An image of Python on bookworm.
+const fn slim(name: &'static str, python: &'static str, minor: u32) -> Base {
+    Base { from: From::Oci(name), python, minor, glibc: (2, 36) }
+}
 
 /// The other bases, each with the interpreter that it would give an image.
 pub(super) fn others(than: &Interpreter) -> Vec<(&'static Base, Interpreter)> {
