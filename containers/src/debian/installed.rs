@@ -283,6 +283,7 @@ fn note(tree: &mut Rootfs, layer: Layer, added: &[(String, Vec<String>)]) -> Res
 
 #[cfg(test)]
 mod tests {
+    use super::super::resolve::tests::archive;
     use super::*;
 
     fn path(text: &str) -> RootPath {
@@ -298,18 +299,6 @@ mod tests {
 
     const RELEASE_TEXT: &str = "PRETTY_NAME=\"Debian 12\"\nID=debian\nVERSION_CODENAME=bookworm\n";
     const STATUS_TEXT: &str = "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.36-9\nMulti-Arch: same\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n\nPackage: lib\nStatus: install ok installed\nVersion: 1.0-1\n\nPackage: lib-bin\nStatus: install ok installed\nVersion: 1.0-1\nDepends: lib (= 1.0-1)\n\nPackage: mawk\nStatus: install ok installed\nVersion: 1\nProvides: awk\n";
-
-    fn archive(packages: &[(&str, &str, &str)]) -> Archive {
-        let mut archive = Archive::default();
-        for (name, version, rest) in packages {
-            let sha = "0".repeat(64);
-            let text = format!(
-                "Package: {name}\nArchitecture: all\nVersion: {version}\nFilename: pool/{name}.deb\nSize: 1\nSHA256: {sha}\n{rest}"
-            );
-            archive.add(&text, "Packages", "").unwrap();
-        }
-        archive
-    }
 
     #[test]
     fn only_what_is_missing_or_too_old_is_added() {

@@ -250,10 +250,11 @@ pub(super) fn unsatisfied(any: &[Relation], packages: &[&DebianPackage]) -> bool
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn archive(packages: &[(&str, &str, &str)]) -> Archive {
+    /// An archive of packages with these names, versions and further lines.
+    pub(crate) fn archive(packages: &[(&str, &str, &str)]) -> Archive {
         let mut archive = Archive::default();
         for (name, version, rest) in packages {
             let sha = "0".repeat(64);
