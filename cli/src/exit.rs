@@ -112,6 +112,12 @@ impl From<gular_verify::Error> for Failure {
     }
 }
 
+impl From<gular_registry::Error> for Failure {
+    fn from(error: gular_registry::Error) -> Self {
+        gular_containers::Error::from(error).into()
+    }
+}
+
 impl From<gular_containers::Error> for Failure {
     fn from(error: gular_containers::Error) -> Self {
         let exit = match &error {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::{OciDigest, Sha256};
+use gular_registry::{OciDigest, Sha256};
 
 /// This room's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -367,25 +367,8 @@ pub enum Error {
         known: String,
     },
     /// A registry, or what is needed to use one.
-    #[error("cannot use `{what}`: {reason}")]
-    Registry {
-        /// A URL without its query, a file, or a program.
-        what: String,
-        /// The registry's answer, or what is wrong with it.
-        reason: String,
-        /// What may help.
-        hint: Option<String>,
-        /// Whether the same may work at another time.
-        passes: bool,
-    },
-    /// A name in a registry that something else has.
-    #[error("`{name}` already exists with different contents: {found}")]
-    Taken {
-        /// The name.
-        name: String,
-        /// The digest that the tag has.
-        found: String,
-    },
+    #[error(transparent)]
+    Registry(gular_registry::Error),
     /// A file is not a whole SIF.
     #[error("`{path}` is not a valid SIF: {reason}")]
     Sif {
@@ -410,6 +393,17 @@ fn of_packages(what: &str, packages: &[String]) -> String {
     format!("{what} of {text}")
 }
 
+impl From<gular_registry::Error> for Error {
+    fn from(error: gular_registry::Error) -> Self {
+        match error {
+            gular_registry::Error::Io(error) => Self::Io(error),
+            gular_registry::Error::Invalid { name, reason } => Self::Oci { path: name, reason },
+            gular_registry::Error::Cancelled => Self::Cancelled,
+            error => Self::Registry(error),
+        }
+    }
+}
+
 impl Error {
     /// Returns a hint that follows from the input itself: the key that was probably meant, the
     /// versions that exist. Hints that depend on the program are worded there.
@@ -421,8 +415,8 @@ impl Error {
             | Self::Requirements { hint, .. }
             | Self::Wheel { hint, .. }
             | Self::Program { hint, .. }
-            | Self::Registry { hint, .. }
             | Self::Fetch { hint, .. } => hint.as_deref(),
+            Self::Registry(error) => error.hint(),
             _ => None,
         }
     }
@@ -430,7 +424,11 @@ impl Error {
     /// Whether the same may work at another time, without a change on this machine.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Registry { passes: true, .. } | Self::Fetch { passes: true, .. })
+        match self {
+            Self::Registry(error) => error.is_passing(),
+            Self::Fetch { passes, .. } => *passes,
+            _ => false,
+        }
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {

@@ -5,21 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Error, Result, Sha256, StreamSha256};
-
-impl Sha256 {
-    /// Computes the digest of a file.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; [`Error::Changed`] when the file is cut while it is read.
-    pub fn of_file(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).map_err(Error::io("open", path))?;
-        let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-        let mut hasher = StreamSha256::default();
-        feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
-        Ok(hasher.finish())
-    }
-}
+use crate::{Error, Result, StreamSha256};
 
 /// Computes the BLAKE3 of a file.
 pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {

@@ -17,8 +17,6 @@ pub enum Step {
     Scripts,
     /// Images are written: bytes of all files, once per format.
     Write,
-    /// Blobs are sent to a registry: bytes of all of them.
-    Push,
 }
 
 /// A message that a person may want to see, and not an error.

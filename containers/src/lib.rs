@@ -33,19 +33,18 @@
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 pub mod assemble;
-mod blob;
 pub mod blocks;
 pub mod check;
 pub mod conda;
 pub mod convert;
 pub mod cuda;
 pub mod debian;
-mod digest;
 pub mod elf;
 mod error;
 pub mod export;
 pub mod fetch;
 mod hash_file;
+mod image_digest;
 mod image_watch;
 pub mod import;
 mod labels;
@@ -57,7 +56,6 @@ mod package;
 mod package_sources;
 pub mod python;
 pub mod recipe;
-mod reference;
 pub mod registry;
 pub mod replay;
 pub mod rootfs;
@@ -69,11 +67,11 @@ pub mod store;
 mod stored_image;
 mod unix_time;
 pub mod wheel;
-mod wire;
 
-pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256, StreamSha256};
 pub use self::error::{Error, Result};
+pub use self::image_digest::ImageDigest;
 pub use self::labels::ImageLabels;
 pub use self::package::Package;
 pub use self::stored_image::{ImagePart, StoredImage};
 pub use self::unix_time::UnixTime;
+pub use gular_registry::{NotADigest, OciDigest, Sha256, StreamSha256};

@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::{Stream, Transport, TransportFault};
+use gular_containers::fetch::Transport as _;
 use gular_containers::lock::{BaseMoved, Sources};
 use gular_containers::make::{
     BuildCache, BuildOptions, Built, ImageFormat, LockOptions, Locked, build, lock,
 };
 use gular_containers::oci::OciLayout;
-use gular_containers::registry::{Pushing, Reference, Registries, Registry, push_image};
+use gular_containers::registry::push_image;
 use gular_containers::rootfs::{Node, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, OciDigest, StoredImage, UnixTime};
-use gular_files::Env;
+use gular_files::Watch;
+use gular_registry::{Pushing, Reference};
 use tar::EntryType::Regular;
 
 use crate::oci_read::Made;
-use crate::registry::Shop;
-use crate::support::tar;
+use crate::shop::{Faults, Shop};
+use crate::support::{OnlyRegistries, tar};
 
 const SITE: &str = "usr/lib/python3/dist-packages/p";
 
@@ -41,40 +41,24 @@ oci = "docker://r.io/lab/x:v1"
 struct Case {
     dir: tempfile::TempDir,
     shop: Shop,
-    env: Env,
-}
-
-/// The network has a registry, and nothing else.
-impl Stream for Case {
-    fn stream(
-        &self,
-        url: &str,
-        _bytes: u64,
-        _from: u64,
-        _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), TransportFault> {
-        Err(TransportFault::NotFound(url.to_owned()))
-    }
-}
-
-impl Transport for Case {
-    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
-        Err(TransportFault::NotFound(url.to_owned()))
-    }
-    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
-        Err(TransportFault::NotFound(url.to_owned()))
-    }
-    fn registries(&self) -> Option<Registries<'_>> {
-        Some(Registries { wire: &self.shop, env: &self.env })
-    }
+    network: OnlyRegistries,
 }
 
 impl Case {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("image.toml"), RECIPE).unwrap();
-        fs::write(dir.path().join("mine"), "mine").unwrap();
-        Self { dir, shop: Shop::default(), env: Env::from_pairs(&[]) }
+        let case = Self { dir, shop: Shop::new(Faults::default()), network: OnlyRegistries::new() };
+        fs::write(case.at("image.toml"), case.recipe()).unwrap();
+        fs::write(case.at("mine"), "mine").unwrap();
+        case
+    }
+
+    fn recipe(&self) -> String {
+        RECIPE.replace("r.io", &self.shop.host)
+    }
+
+    fn base(&self) -> String {
+        format!("docker://{}/lab/x:v1", self.shop.host)
     }
 
     fn at(&self, name: &str) -> PathBuf {
@@ -85,14 +69,13 @@ impl Case {
     fn push(&self, image: &Made) -> OciDigest {
         let layout = OciLayout::open(&image.path()).unwrap();
         let image = layout.image(None, Arch::Amd64).unwrap();
-        let to = Reference::parse("r.io/lab/x:v1").unwrap();
+        let to = Reference::parse(&self.base()).unwrap();
         let with = Pushing {
-            registry: &Registry::open(&to, &self.shop, &self.env).unwrap(),
-            to: &to,
+            registry: &self.network.registry(&to).unwrap(),
             mount_from: None,
             uploads: self.at("uploads"),
             jobs: NonZeroUsize::MIN,
-            watch: &AtomicBool::new(false),
+            watch: Watch::never(),
         };
         push_image(&layout, &image, &with).unwrap().digest
     }
@@ -111,7 +94,7 @@ impl Case {
     }
 
     fn build(&self, options: &BuildOptions<'_>) -> Result<Built, Error> {
-        build(options, self, &AtomicBool::new(false))
+        build(options, &self.network, &AtomicBool::new(false))
     }
 
     fn lock(&self, vendor: Option<PathBuf>) -> Result<Locked, Error> {
@@ -123,7 +106,7 @@ impl Case {
             offline: false,
             dry_run: false,
         };
-        lock(&options, self, &AtomicBool::new(false))
+        lock(&options, &self.network, &AtomicBool::new(false))
     }
 
     /// Requests that the registry got since it was asked.
@@ -158,14 +141,15 @@ fn layers(path: &Path) -> Vec<String> {
 #[test]
 fn a_base_keeps_its_layers_in_oci_and_is_merged_in_a_sif() {
     let case = Case::new();
-    let base = image("1");
-    let digest = case.push(&base);
+    let pushed = image("1");
+    let digest = case.push(&pushed);
     let built = case.build(&case.options("cache", "out")).unwrap();
     let text = fs::read_to_string(case.at("image.lock")).unwrap();
-    assert!(text.contains(&format!("path = \"docker://r.io/lab/x:v1\"\ndigest = \"{digest}\"")));
+    let base = case.base();
+    assert!(text.contains(&format!("path = \"{base}\"\ndigest = \"{digest}\"")), "{text}");
 
     let [oci, sif] = [0, 1].map(|n| &built.outputs[n].path);
-    let (theirs, ours) = (layers(&base.path()), layers(oci));
+    let (theirs, ours) = (layers(&pushed.path()), layers(oci));
     assert_eq!((&ours[..2], ours.len()), (&theirs[..], 3));
     let names: Vec<_> = built.outputs[0].layers.iter().map(|layer| layer.name).collect();
     assert_eq!(names, ["base", "base", "app"]);
@@ -207,8 +191,7 @@ fn the_digest_of_the_lock_counts_and_nothing_is_fetched_twice() {
 
     let locked = case.lock(Some(case.at("vendor"))).unwrap();
     assert_eq!(locked.lock.oci.unwrap().digest, second);
-    let name = "docker://r.io/lab/x:v1".to_owned();
-    let moved = BaseMoved { name, before: first, now: second };
+    let moved = BaseMoved { name: case.base(), before: first, now: second };
     assert_eq!(locked.changes.base, Some(moved));
     assert_eq!(case.lock(None).unwrap().changes.base, None);
     case.requests();
@@ -234,11 +217,13 @@ fn a_base_that_is_not_what_it_says_is_refused() {
     assert!(matches!(error, Error::Limit { what: "bytes to fetch", .. }), "{error}");
     assert!(!case.at("out").exists());
 
-    let recipe = RECIPE.replace("name = \"on\"", "name = \"on\"\nplatform = \"linux/arm64\"");
+    let recipe =
+        case.recipe().replace("name = \"on\"", "name = \"on\"\nplatform = \"linux/arm64\"");
     fs::write(case.at("image.toml"), recipe).unwrap();
     let error = case.lock(None).unwrap_err().to_string();
     assert!(error.contains("the image is for linux/amd64, expected linux/arm64"), "{error}");
-    fs::write(case.at("image.toml"), RECIPE.replace("docker://", "https://me:secret@")).unwrap();
+    fs::write(case.at("image.toml"), case.recipe().replace("docker://", "https://me:secret@"))
+        .unwrap();
     let error = case.lock(None).unwrap_err().to_string();
     assert!(error.contains("begins with `docker://`") && !error.contains("secret"), "{error}");
 }

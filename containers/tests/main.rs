@@ -25,6 +25,8 @@ mod recipe;
 mod registry;
 mod replay;
 mod sbom;
+#[path = "../../crates/registry/tests/shop/mod.rs"]
+mod shop;
 mod sif;
 mod sif_unpack;
 mod store;

@@ -8,9 +8,9 @@ use gular_containers::Error;
 use gular_containers::convert::{Conversion, Converted, LocalImage, convert};
 use gular_containers::make::ImageCompression;
 use gular_containers::recipe::Platform;
-use gular_containers::registry::{Pulling, Reference, Registry, pull_image};
+use gular_containers::registry::{Pulling, pull_image};
 use gular_containers::store::LeftOut;
-use gular_pelican::Env;
+use gular_registry::Reference;
 
 use super::build::COMPRESSIONS;
 use super::places::{BlocksArgs, PlaceArgs};
@@ -104,17 +104,15 @@ fn pulled(
     let dir = dir.map_err(|e| Failure::new(format!("cannot create a folder: {e}"), None))?;
     let path = dir.path().join("image");
     let archives = cache.archives(&[], false);
-    let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
-        let with = Pulling {
-            registry: &registry,
-            archives: &archives,
-            threads: RANGES,
-            max_bytes: args.place.max_unpacked,
-            watch: bars,
-        };
-        pull_image(&reference, args.platform.0, &path, &with)
-    });
-    let pulled = pulled.map_err(|error| ended(error, stop))?;
+    let with = Pulling {
+        reference: &reference,
+        transport: &web,
+        archives: &archives,
+        threads: RANGES,
+        max_bytes: args.place.max_unpacked,
+        watch: bars,
+    };
+    let pulled = pull_image(args.platform.0, &path, &with).map_err(|error| ended(error, stop))?;
     let from = LocalImage { path, tag: None };
     let options = options(args, from, Some(reference.pinned(pulled.top)))?;
     Ok(convert(&options, bars))

@@ -3,6 +3,7 @@
 use std::io;
 
 use gular_containers::Error;
+use gular_registry::Error as RegistryError;
 
 const FULL: &str = "free some space, or choose another folder";
 
@@ -20,12 +21,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Io(error) if error.kind() == io::ErrorKind::NotFound => "check the path",
         Error::Write { source } if source.kind() == io::ErrorKind::StorageFull => FULL,
         error if error.is_passing() => AWAY,
-        Error::Registry { reason, .. } if reason.contains("invalid peer certificate") => {
-            "if this is the right registry, set SSL_CERT_FILE to the path of its CA certificate"
-        }
-        Error::Registry { reason, .. } if reason.starts_with("TLS: ") => {
-            "check host and port: registries on other machines are contacted over TLS only"
-        }
+        Error::Registry(error) => return registry(error).map(str::to_owned),
         Error::NoRecipe { .. } => "write a recipe: `gular help image` and docs/images.md show how",
         Error::NoLock { .. } => "make the lock file with `gular image lock`",
         Error::ForeignLock { .. } => "rename the recipe, for example to `image.toml`",
@@ -72,7 +68,6 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::NotInIndex { .. } => "give another package index with `--index`",
         Error::Offline { .. } => "run the command once without `--offline`, to fetch the file",
         Error::Digest { .. } => "remove the file and fetch it again, or use another mirror",
-        Error::Taken { .. } => "a published version never changes: choose another name or version",
         Error::Exists { .. } => "remove it, or choose another name",
         Error::Other { .. } => {
             "if that file is damaged, remove it; if it was signed, rename it, or build with another `--out`"
@@ -103,6 +98,22 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
     Some(hint.to_owned())
 }
 
+fn registry(error: &RegistryError) -> Option<&'static str> {
+    Some(match error {
+        RegistryError::Unusable { reason, .. } if reason.contains("invalid peer certificate") => {
+            "if this is the right registry, set SSL_CERT_FILE to the path of its CA certificate"
+        }
+        RegistryError::Unusable { reason, .. } if reason.starts_with("TLS: ") => {
+            "check host and port: registries on other machines are contacted over TLS only"
+        }
+        RegistryError::Taken { .. } => {
+            "a published version never changes: choose another name or version"
+        }
+        RegistryError::Changed { .. } => "send it again when no program is writing to this file",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,7 +138,7 @@ mod tests {
         check(&limit("files and folders"), None);
         let registry = |reason: &str, passes| {
             let (what, reason) = ("https://r.io/v2/".to_owned(), reason.to_owned());
-            Error::Registry { what, reason, hint: None, passes }
+            Error::Registry(RegistryError::Unusable { what, reason, hint: None, passes })
         };
         check(&registry("cannot connect", true), Some(AWAY));
         check(&registry("it answers 404", false), None);

@@ -13,7 +13,6 @@ pub(crate) mod places;
 mod pull;
 mod pull_object;
 mod push;
-mod registry;
 mod replay;
 pub(crate) mod transport;
 pub(crate) mod watch;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_containers::recipe::Platform;
-use gular_containers::registry::{Pulled, Pulling, Reference, Registry, pull_image, pull_sif};
-use gular_pelican::Env;
+use gular_containers::registry::{Pulled, Pulling, pull_image, pull_sif};
+use gular_registry::Reference;
 use serde::Serialize;
 
 use super::places::CacheArgs;
@@ -88,26 +88,21 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
     let reference = reference(&args.from)?;
     let archives = args.kept.cache()?.archives(&[], false);
     let bars = Bars::new(output, &stop);
-    let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
-        let with = Pulling {
-            registry: &registry,
-            archives: &archives,
-            threads: args.jobs.unwrap_or(RANGES),
-            max_bytes: args.max_size,
-            watch: &bars,
-        };
-        if is_sif {
-            return pull_sif(&reference, args.to.as_deref().unwrap_or(Path::new(".")), &with);
-        }
-        let name = || {
-            let name = reference.repository().trim_start_matches("library/");
-            format!("{}.oci", name.replace('/', "-"))
-        };
-        let to = args.to.clone().unwrap_or_else(|| name().into());
-        let arch = args.platform.unwrap_or_default().0;
-        let pulled = pull_image(&reference, arch, &to, &with)?;
-        Ok((to, pulled))
-    });
+    let with = Pulling {
+        reference: &reference,
+        transport: &web,
+        archives: &archives,
+        threads: args.jobs.unwrap_or(RANGES),
+        max_bytes: args.max_size,
+        watch: &bars,
+    };
+    let pulled = if is_sif {
+        pull_sif(args.to.as_deref().unwrap_or(Path::new(".")), &with)
+    } else {
+        let name = reference.repository().trim_start_matches("library/").replace('/', "-");
+        let to = args.to.clone().unwrap_or_else(|| format!("{name}.oci").into());
+        pull_image(args.platform.unwrap_or_default().0, &to, &with).map(|pulled| (to, pulled))
+    };
     let (path, pulled) = pulled.map_err(|error| ended(error, &stop))?;
     let report = PullReport { path, pulled, seconds: start.elapsed().as_secs_f64() };
     if output.json {

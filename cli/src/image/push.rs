@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_containers::convert::LocalImage;
+use gular_containers::fetch::Transport as _;
 use gular_containers::oci::OciLayout;
 use gular_containers::recipe::Platform;
 use gular_containers::registry::{
-    NVIDIA_TERMS, Pushed, Pushing, Reference, Registry, nvidia_of_image, nvidia_of_sif, push_image,
-    push_sif,
+    NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif, push_image, push_sif,
 };
-use gular_pelican::Env;
+use gular_registry::{Pushed, Pushing, Reference};
 use serde::Serialize;
 
 use super::places::CacheArgs;
@@ -21,6 +21,7 @@ use super::transport::Web;
 use super::watch::Bars;
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
+use crate::progress::watched;
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
@@ -90,7 +91,6 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
     let to = reference(&args.to)?;
     let bars = Bars::new(output, &stop);
     let uploads = args.kept.cache()?.uploads();
-    let env = Env::process();
     let source = match sif {
         Some(_) => None,
         None => Some(LocalImage::parse(&args.from).map_err(|error| Failure::new(error, None))?),
@@ -119,20 +119,21 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
                 None => show::message("note", NOT_SEEN),
             }
         }
-        let registry = Registry::open(&to, &web, &env)?;
-        let with = Pushing {
-            registry: &registry,
-            to: &to,
-            mount_from: args.mount_from.as_deref(),
-            uploads,
-            jobs: args.jobs,
-            watch: &bars,
-        };
-        match (&layout, &image, sif) {
-            (Some(layout), Some(image), _) => Ok(push_image(layout, image, &with)?),
-            (_, _, Some(sif)) => Ok(push_sif(sif, &with)?),
-            _ => Err(Failure::new("no image to push was given", None)),
-        }
+        let registry = web.registry(&to)?;
+        watched("push", output, &stop, |watch, _| {
+            let with = Pushing {
+                registry: &registry,
+                mount_from: args.mount_from.as_deref(),
+                uploads,
+                jobs: args.jobs,
+                watch,
+            };
+            match (&layout, &image, sif) {
+                (Some(layout), Some(image), _) => Ok(push_image(layout, image, &with)?),
+                (_, _, Some(sif)) => Ok(push_sif(sif, &with)?),
+                _ => Err(Failure::new("no image to push was given", None)),
+            }
+        })
     })();
     let pushed = pushed.map_err(|error: Failure| ended(error, &stop))?;
     let seconds = start.elapsed().as_secs_f64();

@@ -1,8 +1,8 @@
 //! Downloads bytes for `containers`, which opens no socket itself.
 
 use gular_containers::fetch::{Stream, Transport, TransportFault};
-use gular_containers::registry::Registries;
 use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url, Watch};
+use gular_registry::{Reference, Registry};
 
 use crate::exit::Failure;
 use crate::stop::Stop;
@@ -10,9 +10,8 @@ use crate::stop::Stop;
 /// Fetches by the client for Pelican, which reads plain HTTP as well: retries,
 /// proxies, certificates and stalled servers are its business.
 pub(crate) struct Web<'a> {
-    pub(super) client: Client,
-    pub(super) watch: Watch<'a>,
-    env: Env,
+    client: Client,
+    watch: Watch<'a>,
 }
 
 impl<'a> Web<'a> {
@@ -22,13 +21,12 @@ impl<'a> Web<'a> {
 
     /// Returns a transport that fetches at most this many bytes per second.
     pub(crate) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
-        let env = Env::process();
-        let mut options = ClientOptions::new(env.clone());
+        let mut options = ClientOptions::new(Env::process());
         options.max_bytes_per_second = limit_rate;
         // Packages are public, and their archives are no business of a token for storage.
         options.find_tokens = false;
         let client = Client::new(options)?;
-        Ok(Self { client, watch: stop.watch(), env })
+        Ok(Self { client, watch: stop.watch() })
     }
 }
 
@@ -60,8 +58,8 @@ impl Transport for Web<'_> {
         Ok(stat.len_bytes)
     }
 
-    fn registries(&self) -> Option<Registries<'_>> {
-        Some(Registries { wire: self, env: &self.env })
+    fn registry(&self, reference: &Reference) -> gular_registry::Result<Registry<'_>> {
+        Registry::open(reference, &self.client, self.watch)
     }
 }
 

@@ -49,7 +49,6 @@ fn word(step: Step) -> &'static str {
         Step::Resolve => "resolve",
         Step::Fetch => "fetch",
         Step::Unpack => "unpack",
-        Step::Push => "push",
         Step::Scripts => "run",
         _ => "write",
     }

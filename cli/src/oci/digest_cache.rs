@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use gular_bundle::Digest;
-use gular_containers::Sha256;
+use gular_registry::Sha256;
 
 /// Half a million files; a longer list begins again.
 const MAX_BYTES: u64 = 64 << 20;

@@ -1,7 +1,6 @@
 //! `gular fetch oci://…`.
 
-use gular_containers::registry::Registry;
-use gular_pelican::Env;
+use gular_containers::fetch::Transport as _;
 use gular_transfer::{FetchOptions, fetch_from};
 
 use super::name::Name;
@@ -21,7 +20,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let web = Web::limited(&stop, args.network.access.limit_rate)?;
     let fetched = watched("fetch", output, &stop, |watch, _| {
-        let registry = Registry::open(&name.reference, &web, &Env::process())?;
+        let registry = web.registry(&name.reference)?;
         let source = OfRegistry::open(&registry, &name)?;
         let options = FetchOptions {
             splits: args.splits.clone(),

@@ -1,6 +1,6 @@
 //! Bundles in registries: `oci://HOST/REPOSITORY:VERSION`, for `publish` and `fetch`.
 //!
-//! `transfer` decides which file becomes which blob, and `containers` sends and fetches blobs; this
+//! `transfer` decides which file becomes which blob, and `registry` sends and fetches blobs; this
 //! module joins the two.
 
 mod digest_cache;

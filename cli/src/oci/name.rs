@@ -1,7 +1,7 @@
 //! Names of bundles in registries.
 
 use gular_bundle::Digest;
-use gular_containers::registry::Reference;
+use gular_registry::Reference;
 use gular_transfer::Error;
 
 use crate::exit::Failure;

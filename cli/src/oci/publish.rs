@@ -8,12 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{Digest, StreamDigest};
-use gular_containers::StreamSha256;
-use gular_containers::registry::{
-    ArtifactBlob, NewArtifact, Pushed, Pushing, Registry, push_artifact,
-};
+use gular_containers::fetch::Transport as _;
 use gular_files::parallel;
-use gular_pelican::Env;
+use gular_registry::{ArtifactBlob, NewArtifact, Pushed, Pushing, StreamSha256, push_artifact};
 use gular_transfer::{ARTIFACT_TYPE, ArtifactFile, SoundBundle, artifact_files};
 use gular_verify::Mode;
 use serde::Serialize;
@@ -23,9 +20,8 @@ use super::name::{Name, refuse};
 use crate::exit::{Exit, Failure};
 use crate::image::places::CacheArgs;
 use crate::image::transport::Web;
-use crate::image::watch::Bars;
 use crate::network::ended;
-use crate::progress::bytes_bar;
+use crate::progress::{bytes_bar, watched};
 use crate::publish::{PublishArgs, check_from, prove, sentence, unsound};
 use crate::shared::Output;
 use crate::show;
@@ -135,16 +131,13 @@ fn push(
     let identity = (IDENTITY, digest.to_string());
     let artifact = NewArtifact { artifact_type: ARTIFACT_TYPE, identity, files };
     let web = Web::limited(stop, args.network.access.limit_rate)?;
-    let registry = Registry::open(&name.reference, &web, &Env::process())?;
-    let with = Pushing {
-        registry: &registry,
-        to: &name.reference,
-        mount_from: args.mount_from.as_deref(),
-        uploads: cache.uploads(),
-        jobs,
-        watch: &Bars::new(output, stop),
-    };
-    Ok((digest, push_artifact(&artifact, args.dry_run, &with)?))
+    let registry = web.registry(&name.reference)?;
+    let pushed = watched("push", output, stop, |watch, _| {
+        let (mount_from, uploads) = (args.mount_from.as_deref(), cache.uploads());
+        let with = Pushing { registry: &registry, mount_from, uploads, jobs, watch };
+        push_artifact(&artifact, args.dry_run, &with)
+    });
+    Ok((digest, pushed?))
 }
 
 /// Reads each file once: its BLAKE3 says that it is sound, its SHA-256 is its name in a registry.

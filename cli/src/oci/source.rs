@@ -5,11 +5,8 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 
 use gular_bundle::{BLOCK_BYTES, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES};
-use gular_containers::fetch::TransportFault;
-use gular_containers::registry::{
-    Artifact, ArtifactBlob, Registry, read_artifact, read_blob, stream_blob,
-};
 use gular_pelican::Sink;
+use gular_registry::{Artifact, ArtifactBlob, Registry, read_artifact};
 use gular_transfer::{
     ARTIFACT_TYPE, Blocks, BundleFiles, Error, ManifestFile, Watch, artifact_title,
 };
@@ -23,15 +20,14 @@ const RANGES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 /// A bundle whose artifact and manifest have been read.
 pub(super) struct OfRegistry<'a> {
     registry: &'a Registry<'a>,
-    name: &'a Name,
     artifact: Artifact,
     manifest: ManifestFile,
 }
 
 impl<'a> OfRegistry<'a> {
     /// Reads what is at a name, and checks that it is a bundle, and the one that is wanted.
-    pub(super) fn open(registry: &'a Registry<'a>, name: &'a Name) -> Result<Self, Failure> {
-        let artifact = read_artifact(registry, &name.reference)?;
+    pub(super) fn open(registry: &'a Registry<'a>, name: &Name) -> Result<Self, Failure> {
+        let artifact = read_artifact(registry)?;
         let shown = format!("oci://{}", name.reference);
         let kind = &*artifact.artifact_type;
         // Other tools may say nothing of its type, or push it as their own.
@@ -50,8 +46,8 @@ impl<'a> OfRegistry<'a> {
             let hint = "to fetch an image, use `gular image pull`";
             return Err(Failure::new(message, Some(hint.to_owned())));
         };
-        let bytes = read_blob(registry, &name.reference, blob, MAX_MANIFEST_BYTES, RANGES);
-        let bytes = bytes.map_err(|fault| failed(fault, MANIFEST_NAME))?;
+        let bytes = registry.read_blob(blob.digest, blob.bytes, MAX_MANIFEST_BYTES, RANGES);
+        let bytes = bytes.map_err(|error| failed(error, MANIFEST_NAME))?;
         let manifest = ManifestFile::parse(&shown, bytes)?;
         let found = manifest.digest();
         if let Some(expected) = name.digest.filter(|expected| *expected != found) {
@@ -60,7 +56,7 @@ impl<'a> OfRegistry<'a> {
             let error = Error::ObjectDigest { url: shown, expected, found };
             return Err(Failure::from(error).with_hint(hint));
         }
-        Ok(Self { registry, name, artifact, manifest })
+        Ok(Self { registry, artifact, manifest })
     }
 
     fn blob(&self, file: &FileEntry) -> Result<&ArtifactBlob, Error> {
@@ -95,9 +91,9 @@ impl BundleFiles for OfRegistry<'_> {
     }
 
     fn read(&self, file: &FileEntry, _watch: Watch<'_>) -> Result<Vec<u8>, Error> {
-        let (blob, reference) = (self.blob(file)?, &self.name.reference);
-        let bytes = read_blob(self.registry, reference, blob, file.bytes, RANGES);
-        let bytes = bytes.map_err(|fault| failed(fault, file.name.as_str()))?;
+        let blob = self.blob(file)?;
+        let bytes = self.registry.read_blob(blob.digest, blob.bytes, file.bytes, RANGES);
+        let bytes = bytes.map_err(|error| failed(error, file.name.as_str()))?;
         file.accept(file.name.as_str(), &bytes)?;
         Ok(bytes)
     }
@@ -110,10 +106,10 @@ impl BundleFiles for OfRegistry<'_> {
         sink: &mut Sink<'_>,
         watch: Watch<'_>,
     ) -> Result<(), Error> {
-        let (blob, reference) = (self.blob(file)?, &self.name.reference);
+        let (digest, bytes) = (self.blob(file)?.digest, file.bytes);
         let from = blocks.start.saturating_mul(BLOCK_BYTES as u64);
         let mut blocks = Blocks::new(file, accepts, blocks, sink);
-        let streamed = stream_blob(self.registry, reference, blob, from, RANGES, &mut |bytes| {
+        let streamed = self.registry.stream_blob(digest, bytes, from, RANGES, &mut |bytes| {
             if watch.is_cancelled() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
@@ -121,8 +117,8 @@ impl BundleFiles for OfRegistry<'_> {
         });
         match streamed {
             Err(_) if watch.is_cancelled() => Err(Error::cancelled()),
-            Err(fault) if !blocks.is_refused() && !blocks.is_done() => {
-                Err(failed(fault, file.name.as_str()))
+            Err(error) if !blocks.is_refused() && !blocks.is_done() => {
+                Err(failed(error, file.name.as_str()))
             }
             _ => blocks.end(),
         }
@@ -130,11 +126,13 @@ impl BundleFiles for OfRegistry<'_> {
 }
 
 /// A fault of the registry, or of the disk while `file` was written.
-fn failed(fault: TransportFault, file: &str) -> Error {
-    match fault {
-        TransportFault::Cancelled => Error::cancelled(),
-        TransportFault::Sink(e) => gular_files::Error::new("write", file, e).into(),
-        TransportFault::NotFound(message) => Error::Source { message, hint: None, passes: false },
-        TransportFault::Failed { message, hint, passes } => Error::Source { message, hint, passes },
+fn failed(error: gular_registry::Error, file: &str) -> Error {
+    match error {
+        gular_registry::Error::Cancelled => Error::cancelled(),
+        gular_registry::Error::Sink(e) => gular_files::Error::new("write", file, e).into(),
+        error => {
+            let (hint, passes) = (error.hint().map(str::to_owned), error.is_passing());
+            Error::Source { message: error.to_string(), hint, passes }
+        }
     }
 }

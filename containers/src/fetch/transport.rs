@@ -2,8 +2,9 @@
 
 use std::io;
 
+use gular_registry::{Reference, Registry};
+
 use crate::Error;
-use crate::wire::Registries;
 
 /// Reads the bytes of an object in order.
 pub trait Stream: Sync {
@@ -35,9 +36,14 @@ pub trait Transport: Stream {
     /// [`TransportFault::NotFound`] when the server says that there is none.
     fn len(&self, url: &str) -> Result<Option<u64>, TransportFault>;
 
-    /// The way to registries; `None` of one that knows none.
-    fn registries(&self) -> Option<Registries<'_>> {
-        None
+    /// Opens the registry of `reference`.
+    ///
+    /// # Errors
+    /// Those of [`Registry::open`].
+    fn registry(&self, reference: &Reference) -> gular_registry::Result<Registry<'_>> {
+        let (what, reason) = (reference.to_string(), "this build cannot read from registries");
+        let (reason, hint, passes) = (reason.to_owned(), None, false);
+        Err(gular_registry::Error::Unusable { what, reason, hint, passes })
     }
 }
 
@@ -63,6 +69,19 @@ pub enum TransportFault {
         /// Whether the same may work at another time.
         passes: bool,
     },
+}
+
+impl From<gular_registry::Error> for TransportFault {
+    fn from(error: gular_registry::Error) -> Self {
+        match error {
+            gular_registry::Error::Cancelled => Self::Cancelled,
+            gular_registry::Error::Sink(e) => Self::Sink(e),
+            error => {
+                let (hint, passes) = (error.hint().map(str::to_owned), error.is_passing());
+                Self::Failed { message: error.to_string(), hint, passes }
+            }
+        }
+    }
 }
 
 impl TransportFault {

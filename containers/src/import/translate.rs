@@ -1,5 +1,7 @@
 //! The steps of a file, one after the other, and the recipe that they make.
 
+use gular_registry::Reference;
+
 use super::base::{self, Chosen};
 use super::command::{Walk, joined, name_of};
 use super::copy::{Copied, NoFile};
@@ -8,7 +10,6 @@ use super::step::{Fate, Start, Step, StepKind};
 use super::variables::{Unknown, Variables};
 use super::write::{Launch, write};
 use super::{ImportOptions, Imported, definition, dockerfile};
-use crate::reference::Reference;
 use crate::{Error, Result};
 
 /// Packages of Debian that are of no use in an image with `[python]`, and those with other names

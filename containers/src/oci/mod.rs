@@ -14,5 +14,6 @@ pub use self::base::BaseImage;
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
 pub use self::layout::{Config, WrittenOci, write_archive, write_layout};
+pub(crate) use self::layout::{complete, new_folder};
 pub use self::read::{LayerBlob, LayersAs, OciImage, OciLayout};
 pub(crate) use self::read::{platforms, variant_rank};

@@ -9,19 +9,17 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use gular_files::{persist, temp_in};
-use oci_spec::image::{Descriptor, ImageManifest};
+use gular_registry::{Document, MAX_MANIFEST_BYTES, Reference};
+use oci_spec::image::ImageManifest;
 use serde::Deserialize;
 
-use super::manifest::{self, Document, MAX_BYTES};
-use super::pull::{bad, blobs_of, digest_of, is_for, of_platform, parse, sum};
-use super::ranges::{Ranges, fault};
-use super::session::Scope;
-use super::{Method, Reference, Registries, Registry, Request};
-use crate::fetch::{Archives, Stream, Told, Transport, TransportFault};
-use crate::image_watch::{ImageWatch, Note, Step};
+use super::Pulling;
+use super::pull::{Remote, is_for, of_platform};
+use crate::fetch::{Archives, Transport};
+use crate::image_watch::ImageWatch;
 use crate::oci::OciLayout;
 use crate::sif::Arch;
-use crate::{Error, OciDigest, Package, Result, Sha256};
+use crate::{Error, OciDigest, Result, Sha256};
 
 /// How many ranges of a blob are fetched at a time.
 const RANGES: NonZeroUsize = NonZeroUsize::new(4).expect("four is not zero");
@@ -41,34 +39,16 @@ pub(crate) fn look_up(
     struct Config {
         created: Option<String>,
     }
-    let registry = open(reference, transport)?;
-    let repository = reference.repository();
-    let top = manifest::get(&registry, repository, &reference.manifest(), reference.digest())?;
-    let (document, _) = of_platform(&registry, reference, top, arch)?;
-    let parsed: ImageManifest = parse(reference, &document)?;
-    let config = digest_of(reference, parsed.config())?;
-    let url = registry.url(repository, &format!("blobs/{config}"));
-    let request = Request::new(Method::Get, &url);
-    let (answer, bytes) = registry.ask(&request, &Scope::pull(repository), MAX_BYTES)?;
-    if answer.status != 200 {
-        return Err(registry.refused(&url, &answer));
-    }
-    let found = OciDigest(Sha256::of(&bytes));
-    if found != config {
-        return Err(registry.damaged(&url, found, config));
-    }
+    let registry = transport.registry(reference)?;
+    let (document, _) = of_platform(&registry, registry.manifest()?, arch)?;
+    let parsed: ImageManifest = document.parse(reference)?;
+    let digest = reference.digest_in(parsed.config())?;
+    let limit = MAX_MANIFEST_BYTES as u64;
+    let bytes = registry.read_blob(digest, parsed.config().size(), limit, RANGES)?;
     is_for(reference, &bytes, arch)?;
-    let said: Config =
-        serde_json::from_slice(&bytes).map_err(|e| bad(reference, format!("`{config}`: {e}")))?;
+    let said: Config = serde_json::from_slice(&bytes)
+        .map_err(|e| reference.invalid(format!("`{digest}`: {e}")))?;
     Ok((document.digest, said.created))
-}
-
-fn open<'a>(reference: &Reference, transport: &'a dyn Transport) -> Result<Registry<'a>> {
-    let Some(Registries { wire, env }) = transport.registries() else {
-        let (what, reason) = (reference.to_string(), "this build cannot read from registries");
-        return Err(Error::Registry { what, reason: reason.to_owned(), hint: None, passes: false });
-    };
-    Registry::open(reference, wire, env)
 }
 
 /// An image of a lock, of which everything is on this machine.
@@ -93,9 +73,23 @@ impl Kept {
         transport: &dyn Transport,
         watch: &dyn ImageWatch,
     ) -> Result<Self> {
-        let fetched = Source { reference, digest, archives, transport }.all(max_bytes, watch);
-        watch.ended(Step::Fetch);
-        fetched
+        let with = Pulling { reference, transport, archives, threads: RANGES, max_bytes, watch };
+        let remote = Remote::new(with);
+        let manifest = match archives.kept(digest.0, MAX_MANIFEST_BYTES as u64) {
+            Some(bytes) => bytes,
+            None if archives.offline => {
+                return Err(Error::Offline { name: reference.pinned(digest).to_string() });
+            }
+            None => {
+                let found = remote.registry()?.manifest_of(digest)?;
+                archives.keep(&found.bytes)?;
+                found.bytes
+            }
+        };
+        // The type that a server names is not there the next time.
+        let manifest = Document::of_its_own(manifest, digest);
+        let blobs = remote.fetch(&manifest, None)?.blobs;
+        Ok(Self { name: reference.pinned(digest).to_string(), manifest, blobs })
     }
 
     /// Copies manifest and blobs into `dir`, each called by its digest: a folder of
@@ -129,91 +123,5 @@ impl Kept {
     pub(crate) fn layout(self) -> Result<OciLayout> {
         let Document { media_type, bytes, .. } = self.manifest;
         OciLayout::of_files(&self.name, &media_type, bytes, self.blobs)
-    }
-}
-
-/// One image of a registry, by the digest of its manifest.
-struct Source<'a> {
-    reference: &'a Reference,
-    digest: OciDigest,
-    archives: &'a Archives,
-    transport: &'a dyn Transport,
-}
-
-impl Source<'_> {
-    fn all(&self, max_bytes: u64, watch: &dyn ImageWatch) -> Result<Kept> {
-        let Self { reference, archives, .. } = *self;
-        watch.working_on(Step::Fetch, reference.repository());
-        let manifest = self.manifest()?;
-        let parsed: ImageManifest = parse(reference, &manifest)?;
-        let wanted = blobs_of(reference, &parsed, max_bytes)?;
-        let total = sum(&wanted);
-        let (mut blobs, mut done) = (BTreeMap::new(), 0_u64);
-        for descriptor in wanted {
-            let told = |now: u64| {
-                watch.progress(Step::Fetch, done.saturating_add(now), total);
-            };
-            let told = Told { progress: &told, waiting: &|dir| watch.note(&Note::Waiting(dir)) };
-            let package = self.package(descriptor)?;
-            let blob = Blob { source: self, digest: package.sha256.into() };
-            let path = archives.get(&package, &blob, told, watch.cancel())?;
-            blobs.insert(package.sha256, path);
-            done = done.saturating_add(descriptor.size());
-        }
-        Ok(Kept { name: reference.pinned(self.digest).to_string(), manifest, blobs })
-    }
-
-    /// The manifest, as it was kept or from the registry.
-    fn manifest(&self) -> Result<Document> {
-        let Self { reference, digest, archives, transport } = *self;
-        if let Some(bytes) = archives.kept(digest.0, MAX_BYTES as u64) {
-            return Ok(Document::of_its_own(bytes, digest));
-        }
-        if archives.offline {
-            return Err(Error::Offline { name: reference.pinned(digest).to_string() });
-        }
-        let registry = open(reference, transport)?;
-        let (repository, name) = (reference.repository(), digest.to_string());
-        let document = manifest::get(&registry, repository, &name, Some(digest))?;
-        archives.keep(&document.bytes)?;
-        // The type that a server names is not there the next time.
-        Ok(Document::of_its_own(document.bytes, digest))
-    }
-
-    /// A blob as archives know it: called by its digest.
-    fn package(&self, descriptor: &Descriptor) -> Result<Package> {
-        let sha256 = digest_of(self.reference, descriptor)?.0;
-        let short: String = sha256.to_string().chars().take(12).collect();
-        Ok(Package {
-            name: format!("sha256:{short}"),
-            version: String::new(),
-            arch: None,
-            bytes: descriptor.size(),
-            sha256,
-            urls: vec![format!("docker://{}/blobs/{sha256}", self.reference)],
-            license: None,
-        })
-    }
-}
-
-/// One blob: the registry is opened when its bytes are asked for.
-struct Blob<'a> {
-    source: &'a Source<'a>,
-    digest: OciDigest,
-}
-
-impl Stream for Blob<'_> {
-    fn stream(
-        &self,
-        url: &str,
-        bytes: u64,
-        from: u64,
-        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-    ) -> Result<(), TransportFault> {
-        let Source { reference, transport, .. } = *self.source;
-        let registry = open(reference, transport).map_err(|error| fault(&error))?;
-        let (repository, digest) = (reference.repository(), self.digest);
-        let ranges = Ranges { registry: &registry, repository, digest, threads: RANGES };
-        ranges.stream(url, bytes, from, sink)
     }
 }

@@ -1,29 +1,26 @@
 //! Pulls an image from a registry into a folder in the OCI layout.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use gular_files::{folder_of, sync_folder, write_file};
+use gular_files::write_file;
+use gular_registry::{Document, INDEX_TYPES, MANIFEST_TYPES, Reference, Registry};
 use oci_spec::image::{ANNOTATION_REF_NAME, Descriptor, ImageIndex, ImageManifest, Os};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tempfile::TempDir;
 
-use super::manifest::{self, Document, INDEXES, MANIFESTS};
-use super::ranges::Ranges;
-use super::{Reference, Registry};
-use crate::fetch::{Archives, Told};
+use crate::fetch::{Archives, Stream, Told, Transport, TransportFault};
 use crate::image_watch::{ImageWatch, Note, Step};
-use crate::oci::{platforms, variant_rank};
+use crate::oci::{complete, new_folder, platforms, variant_rank};
 use crate::sif::Arch;
-use crate::{Error, OciDigest, Package, Result};
+use crate::{Error, OciDigest, Package, Result, Sha256};
 
 /// How deep indexes may be nested.
 const MAX_DEPTH: usize = 4;
-/// The name, in [`Error::Limit`], of what there may be too much of.
-const TO_FETCH: &str = "bytes to fetch";
 /// Largest configuration that is read.
 const MAX_CONFIG: u64 = 4 << 20;
 /// Layers of one image; overlay mounts take 128, Docker 127.
@@ -48,11 +45,13 @@ pub struct Pulled {
     pub blobs: usize,
 }
 
-/// Options of pulling: where blobs are kept, and how they are fetched.
+/// Options of pulling: what is pulled, where blobs are kept, and how they are fetched.
 #[derive(Clone, Copy)]
 pub struct Pulling<'a> {
-    /// The image's registry.
-    pub registry: &'a Registry<'a>,
+    /// The name of the image.
+    pub reference: &'a Reference,
+    /// Opens the image's registry.
+    pub transport: &'a dyn Transport,
     /// The store of blobs; a stopped pull resumes from it.
     pub archives: &'a Archives,
     /// How many ranges of a blob are fetched at a time.
@@ -69,78 +68,57 @@ pub struct Pulling<'a> {
 /// [`Error::Registry`]; [`Error::Oci`] for documents that are not what they should be, and
 /// for an image of another processor; [`Error::Limit`], [`Error::Exists`], those of
 /// [`Archives::get`].
-pub fn pull_image(
-    reference: &Reference,
-    arch: Arch,
-    to: &Path,
-    with: &Pulling<'_>,
-) -> Result<Pulled> {
-    let registry = with.registry;
+pub fn pull_image(arch: Arch, to: &Path, with: &Pulling<'_>) -> Result<Pulled> {
+    let reference = with.reference;
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let top =
-        manifest::get(registry, reference.repository(), &reference.manifest(), reference.digest())?;
+    let remote = Remote::new(*with);
+    let top = remote.registry()?.manifest()?;
     let top_digest = top.digest;
-    let (document, others) = of_platform(registry, reference, top, arch)?;
+    let (document, others) = of_platform(remote.registry()?, top, arch)?;
     if !others.is_empty() {
         let (name, taken) = (reference.to_string(), format!("linux/{}", arch.name()));
         with.watch.note(&Note::OneOf { name: &name, taken: &taken, others: &others });
     }
-    let parsed: ImageManifest = parse(reference, &document)?;
-    let wanted = blobs_of(reference, &parsed, with.max_bytes)?;
-    let parent = folder_of(to);
-    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
-    let blobs = dir.path().join("blobs/sha256");
-    fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
-    let kept = fetch_all(with, reference, arch, &wanted, &blobs);
-    with.watch.ended(Step::Fetch);
-    let kept = kept?;
-    write_file(&blobs.join(document.digest.0.to_string()), &document.bytes)?;
-    let entry = json!({
-        "mediaType": document.media_type,
-        "digest": document.digest.to_string(),
-        "size": document.bytes.len(),
-        "platform": { "os": "linux", "architecture": arch.name() },
-        "annotations": { ANNOTATION_REF_NAME: reference.tag().unwrap_or("latest") },
-    });
-    let index = json!({ "schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [entry] });
-    write_file(&dir.path().join("index.json"), index.to_string().as_bytes())?;
-    write_file(&dir.path().join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
-    let _ = dir.keep();
-    sync_folder(parent)?;
+    let fetched = new_folder(to, |dir| {
+        let blobs = dir.join("blobs/sha256");
+        fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
+        let fetched = remote.fetch(&document, Some(arch))?;
+        for (sha256, path) in &fetched.blobs {
+            let to = blobs.join(sha256.to_string());
+            if fs::hard_link(path, &to).is_err() {
+                fs::copy(path, &to).map_err(Error::io("write", &to))?;
+            }
+        }
+        write_file(&blobs.join(document.digest.0.to_string()), &document.bytes)?;
+        let entry = json!({
+            "mediaType": document.media_type,
+            "digest": document.digest.to_string(),
+            "size": document.bytes.len(),
+            "platform": { "os": "linux", "architecture": arch.name() },
+            "annotations": { ANNOTATION_REF_NAME: reference.tag().unwrap_or("latest") },
+        });
+        let index =
+            json!({ "schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": [entry] });
+        complete(dir, &index.to_string())?;
+        Ok(fetched)
+    })?;
     Ok(Pulled {
         pinned: reference.pinned(top_digest).to_string(),
         top: top_digest,
         digest: document.digest,
-        bytes: sum(&wanted),
-        kept,
-        blobs: wanted.len(),
+        bytes: fetched.bytes,
+        kept: fetched.kept,
+        blobs: fetched.listed,
     })
 }
 
-/// Configuration and layers of an image, as far as they are within their limits.
-pub(super) fn blobs_of<'a>(
-    reference: &Reference,
-    manifest: &'a ImageManifest,
-    max_bytes: u64,
-) -> Result<Vec<&'a Descriptor>> {
-    let found = manifest.layers().len();
-    if found > MAX_LAYERS {
-        let reason = format!("it has {found} layers, more than the limit of {MAX_LAYERS}");
-        return Err(bad(reference, reason));
-    }
-    let wanted: Vec<_> = [manifest.config()].into_iter().chain(manifest.layers()).collect();
-    within(reference, sum(&wanted), max_bytes)?;
-    Ok(wanted)
-}
-
 /// Refuses to fetch more bytes than the limit.
-pub(super) fn within(reference: &Reference, found: u64, limit: u64) -> Result<()> {
+fn within(reference: &Reference, found: u64, limit: u64) -> Result<()> {
+    let (path, what) = (reference.to_string(), "bytes to fetch");
     match found > limit {
-        true => Err(Error::Limit { path: reference.to_string(), what: TO_FETCH, found, limit }),
+        true => Err(Error::Limit { path, what, found, limit }),
         false => Ok(()),
     }
 }
@@ -148,21 +126,21 @@ pub(super) fn within(reference: &Reference, found: u64, limit: u64) -> Result<()
 /// The manifest for Linux on a processor, through indexes, and the platforms of others in them.
 pub(super) fn of_platform(
     registry: &Registry<'_>,
-    reference: &Reference,
     top: Document,
     arch: Arch,
 ) -> Result<(Document, Vec<String>)> {
+    let reference = registry.reference();
     let (mut document, mut others) = (top, Vec::new());
     for _ in 0..MAX_DEPTH {
-        if MANIFESTS.contains(&&*document.media_type) {
+        if MANIFEST_TYPES.contains(&&*document.media_type) {
             return Ok((document, platforms(others)));
         }
-        if !INDEXES.contains(&&*document.media_type) {
+        if !INDEX_TYPES.contains(&&*document.media_type) {
             let found = &document.media_type;
             let reason = format!("its type is `{found}`, expected an image or an index of images");
-            return Err(bad(reference, reason));
+            return Err(reference.invalid(reason).into());
         }
-        let index: ImageIndex = parse(reference, &document)?;
+        let index: ImageIndex = document.parse(reference)?;
         let suits = |descriptor: &&Descriptor| {
             let platform = descriptor.platform().as_ref();
             platform.is_some_and(|platform| {
@@ -184,53 +162,9 @@ pub(super) fn of_platform(
             wanted: format!("for linux/{}", arch.name()),
             known: format!("for: {}", platforms(others.clone()).join(", ")),
         })?;
-        let digest = digest_of(reference, found)?;
-        let repository = reference.repository();
-        document = manifest::get(registry, repository, &digest.to_string(), Some(digest))?;
+        document = registry.manifest_of(reference.digest_in(found)?)?;
     }
-    Err(bad(reference, format!("its indexes are nested more than {MAX_DEPTH} deep")))
-}
-
-/// Bytes of all blobs; a manifest may say any number, so the sum saturates.
-pub(super) fn sum(blobs: &[&Descriptor]) -> u64 {
-    blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size()))
-}
-
-/// Brings blobs into `blobs`, the configuration first; how many were here already.
-fn fetch_all(
-    with: &Pulling<'_>,
-    reference: &Reference,
-    arch: Arch,
-    wanted: &[&Descriptor],
-    blobs: &Path,
-) -> Result<usize> {
-    let total = sum(wanted);
-    let (mut done, mut kept) = (0_u64, 0);
-    for (number, descriptor) in wanted.iter().enumerate() {
-        let digest = digest_of(reference, descriptor)?;
-        let to = blobs.join(digest.0.to_string());
-        // Two layers may be the same blob.
-        if to.symlink_metadata().is_err() {
-            let told = |now: u64| with.watch.progress(Step::Fetch, done.saturating_add(now), total);
-            let (path, was_here) = with.blob(reference, digest, descriptor.size(), &told)?;
-            if number == 0 {
-                let bytes = path.metadata().map_err(Error::io("read", &path))?.len();
-                if bytes > MAX_CONFIG {
-                    let reason = format!(
-                        "its configuration has {bytes} bytes, more than the limit of {MAX_CONFIG}"
-                    );
-                    return Err(bad(reference, reason));
-                }
-                is_for(reference, &fs::read(&path).map_err(Error::io("read", &path))?, arch)?;
-            }
-            kept += usize::from(was_here);
-            if fs::hard_link(&path, &to).is_err() {
-                fs::copy(&path, &to).map_err(Error::io("write", &to))?;
-            }
-        }
-        done = done.saturating_add(descriptor.size());
-    }
-    Ok(kept)
+    Err(reference.invalid(format!("its indexes are nested more than {MAX_DEPTH} deep")).into())
 }
 
 /// Refuses an image for another processor by its configuration, since a manifest that is not listed
@@ -245,56 +179,144 @@ pub(super) fn is_for(reference: &Reference, config: &[u8], arch: Arch) -> Result
         Ok(found) if found.os != "linux" || found.architecture != arch.name() => {
             let Platform { os, architecture } = found;
             let name = arch.name();
-            Err(bad(
-                reference,
-                format!("the image is for {os}/{architecture}, expected linux/{name}"),
-            ))
+            let reason = format!("the image is for {os}/{architecture}, expected linux/{name}");
+            Err(reference.invalid(reason).into())
         }
         _ => Ok(()),
     }
 }
 
-impl Pulling<'_> {
+fn read_config(reference: &Reference, path: &Path) -> Result<Vec<u8>> {
+    let bytes = path.metadata().map_err(Error::io("read", path))?.len();
+    if bytes > MAX_CONFIG {
+        let reason =
+            format!("its configuration has {bytes} bytes, more than the limit of {MAX_CONFIG}");
+        return Err(reference.invalid(reason).into());
+    }
+    fs::read(path).map_err(Error::io("read", path))
+}
+
+/// The registry of a name, which is opened when it is needed.
+pub(super) struct Remote<'a> {
+    with: Pulling<'a>,
+    registry: OnceLock<Registry<'a>>,
+}
+
+/// What an image's manifest lists, in the archives.
+pub(super) struct Fetched {
+    /// Files of the configuration and the layers.
+    pub(super) blobs: BTreeMap<Sha256, PathBuf>,
+    /// Bytes of all of them.
+    bytes: u64,
+    /// How many are listed.
+    listed: usize,
+    /// How many were there already.
+    kept: usize,
+}
+
+impl<'a> Remote<'a> {
+    pub(super) fn new(with: Pulling<'a>) -> Self {
+        Self { with, registry: OnceLock::new() }
+    }
+
+    pub(super) fn registry(&self) -> gular_registry::Result<&Registry<'a>> {
+        if let Some(registry) = self.registry.get() {
+            return Ok(registry);
+        }
+        let registry = self.with.transport.registry(self.with.reference)?;
+        Ok(self.registry.get_or_init(|| registry))
+    }
+
+    /// Fetches the configuration of an image, which must be for `arch`, and its layers.
+    pub(super) fn fetch(&self, manifest: &Document, arch: Option<Arch>) -> Result<Fetched> {
+        let fetched = self.fetch_all(manifest, arch);
+        self.with.watch.ended(Step::Fetch);
+        fetched
+    }
+
+    fn fetch_all(&self, manifest: &Document, arch: Option<Arch>) -> Result<Fetched> {
+        let Pulling { reference, max_bytes, watch, .. } = self.with;
+        let manifest: ImageManifest = manifest.parse(reference)?;
+        let found = manifest.layers().len();
+        if found > MAX_LAYERS {
+            let reason = format!("it has {found} layers, more than the limit of {MAX_LAYERS}");
+            return Err(reference.invalid(reason).into());
+        }
+        let wanted: Vec<_> = [manifest.config()].into_iter().chain(manifest.layers()).collect();
+        // A manifest may say any numbers, so their sum saturates.
+        let bytes = wanted.iter().fold(0_u64, |sum, blob| sum.saturating_add(blob.size()));
+        within(reference, bytes, max_bytes)?;
+        let (mut blobs, mut kept, mut done) = (BTreeMap::new(), 0, 0_u64);
+        for (number, descriptor) in wanted.iter().enumerate() {
+            let digest = reference.digest_in(descriptor)?;
+            // Two layers may be the same blob.
+            if !blobs.contains_key(&digest.0) {
+                let told = |now: u64| watch.progress(Step::Fetch, done.saturating_add(now), bytes);
+                let (path, was_here) = self.blob(digest, descriptor.size(), &told)?;
+                if let Some(arch) = arch.filter(|_| number == 0) {
+                    is_for(reference, &read_config(reference, &path)?, arch)?;
+                }
+                kept += usize::from(was_here);
+                blobs.insert(digest.0, path);
+            }
+            done = done.saturating_add(descriptor.size());
+        }
+        Ok(Fetched { blobs, bytes, listed: wanted.len(), kept })
+    }
+
     /// A blob's file, and whether it was here before.
-    pub(super) fn blob(
+    fn blob(
         &self,
-        reference: &Reference,
         digest: OciDigest,
         bytes: u64,
         progress: &dyn Fn(u64),
-    ) -> Result<(std::path::PathBuf, bool)> {
-        let Self { registry, archives, threads, watch, .. } = *self;
+    ) -> Result<(PathBuf, bool)> {
+        let Pulling { reference, archives, watch, .. } = self.with;
         let sha256 = digest.0;
         let short: String = sha256.to_string().chars().take(12).collect();
         watch.working_on(Step::Fetch, &short);
+        // As archives know a blob: called by its digest.
         let package = Package {
             name: format!("sha256:{short}"),
             version: String::new(),
             arch: None,
             bytes,
             sha256,
-            urls: vec![registry.url(reference.repository(), &format!("blobs/{sha256}"))],
+            urls: vec![format!("docker://{reference}/blobs/{sha256}")],
             license: None,
         };
         let was_here = archives.dir.join(sha256.to_string()).is_file();
-        let repository = reference.repository();
-        let ranges = Ranges { registry, repository, digest, threads };
         let told = Told { progress, waiting: &|dir| watch.note(&Note::Waiting(dir)) };
-        let path = archives.get(&package, &ranges, told, watch.cancel())?;
-        Ok((path, was_here))
+        let blob = RemoteBlob { remote: self, digest };
+        Ok((archives.get(&package, &blob, told, watch.cancel())?, was_here))
+    }
+
+    /// Fetches the only layer of an artifact.
+    pub(super) fn layer(&self, layer: &Descriptor) -> Result<(PathBuf, bool)> {
+        let Pulling { reference, max_bytes, watch, .. } = self.with;
+        within(reference, layer.size(), max_bytes)?;
+        let told = |now: u64| watch.progress(Step::Fetch, now, layer.size());
+        let fetched = self.blob(reference.digest_in(layer)?, layer.size(), &told);
+        watch.ended(Step::Fetch);
+        fetched
     }
 }
 
-pub(super) fn parse<T: DeserializeOwned>(reference: &Reference, document: &Document) -> Result<T> {
-    serde_json::from_slice(&document.bytes)
-        .map_err(|e| bad(reference, format!("`{}`: {e}", document.digest)))
+/// A blob that archives do not have.
+struct RemoteBlob<'r, 'a> {
+    remote: &'r Remote<'a>,
+    digest: OciDigest,
 }
 
-pub(super) fn digest_of(reference: &Reference, descriptor: &Descriptor) -> Result<OciDigest> {
-    let text = descriptor.digest().as_ref();
-    text.parse().map_err(|e| bad(reference, format!("{e}")))
-}
-
-pub(super) fn bad(reference: &Reference, reason: String) -> Error {
-    Error::Oci { path: reference.to_string(), reason }
+impl Stream for RemoteBlob<'_, '_> {
+    fn stream(
+        &self,
+        _url: &str,
+        bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), TransportFault> {
+        let (registry, threads) = (self.remote.registry()?, self.remote.with.threads);
+        Ok(registry.stream_blob(self.digest, bytes, from, threads, sink)?)
+    }
 }

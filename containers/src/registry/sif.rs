@@ -6,16 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_files::{folder_of, persist_new, temp_with_mode};
+use gular_registry::{Blob, BlobBytes, MANIFEST_TYPES, Pushed, Pushing, push};
 use oci_spec::image::{ANNOTATION_TITLE, ImageManifest};
 use serde_json::json;
 
-use super::manifest;
-use super::pull::{bad, digest_of, parse, within};
-use super::push::push;
-use super::upload::EMPTY;
-use super::{Pulled, Pulling, Pushed, Pushing, Reference};
-use crate::blob::{Blob, Held};
-use crate::image_watch::Step;
+use super::pull::Remote;
+use super::{Pulled, Pulling, Reference};
 use crate::{Error, OciDigest, Result, Sha256};
 
 /// The media type of a SIF's layer.
@@ -23,7 +19,7 @@ pub const SIF_LAYER: &str = "application/vnd.sylabs.sif.layer.v1.sif";
 const SIF_CONFIG: &str = "application/vnd.sylabs.sif.config.v1+json";
 const MAGIC: &[u8] = b"SIF_MAGIC";
 
-/// Pushes a SIF. `progress` of reading it is not told: it is hashed once.
+/// Pushes a SIF.
 ///
 /// # Errors
 /// Those of [`push_image`](super::push_image); [`Error::Sif`] for a file that is not one.
@@ -39,20 +35,19 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     file.rewind().map_err(Error::io("read", path))?;
     let bytes = file.metadata().map_err(Error::io("read", path))?.len();
     let digest = OciDigest(Sha256::of_file(path)?);
-    let config = Blob::of(EMPTY);
-    let config_digest = config.digest;
-    let blobs = [Blob { digest, bytes, held: Held::From(file, 0) }, config];
+    let config = Blob::empty();
     let title = path.file_name().unwrap_or_default().to_string_lossy();
     let manifest = json!({
         "schemaVersion": 2,
-        "mediaType": manifest::MANIFESTS[0],
-        "config": { "mediaType": SIF_CONFIG, "digest": config_digest.to_string(), "size": EMPTY.len() },
+        "mediaType": MANIFEST_TYPES[0],
+        "config": { "mediaType": SIF_CONFIG, "digest": config.digest.to_string(), "size": config.len_bytes },
         "layers": [{
             "mediaType": SIF_LAYER, "digest": digest.to_string(), "size": bytes,
             "annotations": { ANNOTATION_TITLE: title },
         }],
     });
-    push(&blobs, manifest::MANIFESTS[0], manifest.to_string().as_bytes(), with)
+    let blobs = [Blob { digest, len_bytes: bytes, bytes: BlobBytes::From(file, 0) }, config];
+    Ok(push(&blobs, MANIFEST_TYPES[0], manifest.to_string().as_bytes(), with)?)
 }
 
 /// Fetches a SIF to `to`, which must not exist; if `to` is a folder, into it under the name with
@@ -60,15 +55,14 @@ pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
 ///
 /// # Errors
 /// Those of [`pull_image`](super::pull_image).
-pub fn pull_sif(reference: &Reference, to: &Path, with: &Pulling<'_>) -> Result<(PathBuf, Pulled)> {
-    let Pulling { registry, watch, .. } = *with;
-    let repository = reference.repository();
-    let document = manifest::get(registry, repository, &reference.manifest(), reference.digest())?;
-    let parsed: ImageManifest = parse(reference, &document)?;
+pub fn pull_sif(to: &Path, with: &Pulling<'_>) -> Result<(PathBuf, Pulled)> {
+    let (reference, remote) = (with.reference, Remote::new(*with));
+    let document = remote.registry()?.manifest()?;
+    let parsed: ImageManifest = document.parse(reference)?;
     let sif = |layer: &&oci_spec::image::Descriptor| layer.media_type().as_ref() == SIF_LAYER;
     let Some(layer) = parsed.layers().iter().find(sif) else {
-        let reason = "it holds no SIF; `docker://` is for images".to_owned();
-        return Err(bad(reference, reason));
+        let reason = "it holds no SIF; `docker://` is for images";
+        return Err(reference.invalid(reason.to_owned()).into());
     };
     let title = layer.annotations().as_ref().and_then(|all| all.get(ANNOTATION_TITLE));
     let to = if to.is_dir() {
@@ -79,12 +73,7 @@ pub fn pull_sif(reference: &Reference, to: &Path, with: &Pulling<'_>) -> Result<
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let total = layer.size();
-    within(reference, total, with.max_bytes)?;
-    let told = |now: u64| watch.progress(Step::Fetch, now, total);
-    let fetched = with.blob(reference, digest_of(reference, layer)?, total, &told);
-    watch.ended(Step::Fetch);
-    let (path, was_here) = fetched?;
+    let (path, was_here) = remote.layer(layer)?;
     let parent = folder_of(&to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     // A copy, which its owner may sign: what the cache has is never changed.
@@ -97,7 +86,7 @@ pub fn pull_sif(reference: &Reference, to: &Path, with: &Pulling<'_>) -> Result<
         pinned: reference.pinned(document.digest).to_string(),
         top: document.digest,
         digest: document.digest,
-        bytes: total,
+        bytes: layer.size(),
         kept: usize::from(was_here),
         blobs: 1,
     };

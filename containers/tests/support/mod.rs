@@ -8,6 +8,8 @@ use std::sync::Mutex;
 
 use gular_containers::Sha256;
 use gular_containers::fetch::{Stream, Transport, TransportFault};
+use gular_files::{Env, Watch};
+use gular_registry::{Client, ClientOptions, Reference, Registry};
 use tar::{EntryType, Header};
 
 /// Documents by URL, and what was asked of them.
@@ -76,6 +78,41 @@ impl Transport for Shelf {
 
     fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
         Ok(Some(self.get("len", url)?.len() as u64))
+    }
+}
+
+/// A network that has registries, and nothing else.
+pub(crate) struct OnlyRegistries(Client);
+
+impl OnlyRegistries {
+    pub(crate) fn new() -> Self {
+        Self(Client::new(ClientOptions::new(Env::from_pairs(&[]))).unwrap())
+    }
+}
+
+impl Stream for OnlyRegistries {
+    fn stream(
+        &self,
+        url: &str,
+        _bytes: u64,
+        _from: u64,
+        _sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
+    }
+}
+
+impl Transport for OnlyRegistries {
+    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
+    }
+
+    fn len(&self, url: &str) -> Result<Option<u64>, TransportFault> {
+        Err(TransportFault::NotFound(url.to_owned()))
+    }
+
+    fn registry(&self, reference: &Reference) -> gular_registry::Result<Registry<'_>> {
+        Registry::open(reference, &self.0, Watch::never())
     }
 }
 

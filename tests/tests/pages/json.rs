@@ -189,7 +189,7 @@ const RESULTS: &[(&str, Source)] = &[
     (
         "gular image push",
         Of(&[
-            ("containers/src/registry/push.rs", "Pushed"),
+            ("crates/registry/src/push.rs", "Pushed"),
             ("cli/src/image/push.rs", "PushReport"),
         ]),
     ),

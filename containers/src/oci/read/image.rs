@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use gular_registry::{Blob, BlobBytes, Document, INDEX_TYPES, MANIFEST_TYPES, Reference};
 use oci_spec::image::{
     self, ANNOTATION_REF_NAME, Descriptor, Digest, ImageConfiguration, ImageIndex, ImageManifest,
     OciLayout as LayoutFile, Os,
@@ -12,9 +13,7 @@ use serde_json::{Value, json};
 
 use super::blobs::{Blobs, Expected};
 use super::docker;
-use crate::blob::{Blob, Held};
 use crate::image_watch::{ImageWatch, Note};
-use crate::reference::Reference;
 use crate::rootfs::Layer;
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Result, Sha256};
@@ -100,9 +99,7 @@ impl OciLayout {
         let Expected { sha256, bytes } = blobs.put_blob(manifest);
         let digest = format!("sha256:{sha256}");
         let entry = json!({ "mediaType": media_type, "digest": digest, "size": bytes });
-        blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#);
-        let index = json!({ "schemaVersion": 2, "manifests": [entry] });
-        blobs.put("index.json", index.to_string());
+        blobs.put_index(&[entry]);
         Self::of(blobs)
     }
 
@@ -174,30 +171,28 @@ impl OciLayout {
         }
     }
 
-    /// An image's manifest as it is stored, and its media type.
-    pub(crate) fn manifest(&self, image: &OciImage) -> Result<(String, Vec<u8>)> {
+    /// An image's manifest as it is stored.
+    pub(crate) fn manifest(&self, image: &OciImage) -> Result<Document> {
         let text = self.blobs.entrance(&format!("blobs/sha256/{}", image.digest.0))?;
         let found = OciDigest(Sha256::of(&text));
         if found != image.digest {
             let expected = image.digest;
             return Err(self.blobs.bad(format!("`{expected}` is damaged: its digest is {found}")));
         }
-        let own = serde_json::from_slice::<Value>(&text).ok();
-        let own = own.as_ref().and_then(|document| document.get("mediaType")?.as_str());
-        let media_type = own.unwrap_or("application/vnd.oci.image.manifest.v1+json").to_owned();
-        Ok((media_type, text))
+        Ok(Document::of_its_own(text, found))
     }
 
     /// The blobs that an image's manifest names, each once.
     pub(crate) fn blobs_of(&self, image: &OciImage) -> Result<Vec<Blob>> {
-        let (_, text) = self.manifest(image)?;
-        let manifest: ImageManifest = parse(&self.blobs, "its manifest", &text)?;
+        let document = self.manifest(image)?;
+        let manifest: ImageManifest = parse(&self.blobs, "its manifest", &document.bytes)?;
         let mut blobs: Vec<Blob> = Vec::new();
         for descriptor in manifest.layers().iter().chain([manifest.config()]) {
             let Expected { sha256, bytes } = self.expected(descriptor)?;
             if blobs.iter().all(|blob| blob.digest.0 != sha256) {
                 let (file, start) = self.blobs.place(&Expected { sha256, bytes })?;
-                blobs.push(Blob { digest: sha256.into(), bytes, held: Held::From(file, start) });
+                let from = BlobBytes::From(file, start);
+                blobs.push(Blob { digest: sha256.into(), len_bytes: bytes, bytes: from });
             }
         }
         Ok(blobs)
@@ -249,19 +244,14 @@ impl Search<'_> {
                 );
                 return Err(self.layout.blobs.bad(reason));
             }
-            match descriptor.media_type().as_ref() {
-                "application/vnd.oci.image.index.v1+json"
-                | "application/vnd.docker.distribution.manifest.list.v2+json" => {
-                    let index: ImageIndex = self.layout.document(&descriptor)?;
-                    self.look(index.manifests().clone(), depth + 1)?;
-                }
-                "application/vnd.oci.image.manifest.v1+json"
-                | "application/vnd.docker.distribution.manifest.v2+json" => {
-                    let variant = descriptor.platform().as_ref().and_then(|p| p.variant().clone());
-                    self.manifest(&descriptor, variant)?;
-                }
-                // Signatures and similar documents are not images.
-                _ => {}
+            // Signatures and similar documents are neither.
+            let media_type = descriptor.media_type().as_ref();
+            if INDEX_TYPES.contains(&media_type) {
+                let index: ImageIndex = self.layout.document(&descriptor)?;
+                self.look(index.manifests().clone(), depth + 1)?;
+            } else if MANIFEST_TYPES.contains(&media_type) {
+                let variant = descriptor.platform().as_ref().and_then(|p| p.variant().clone());
+                self.manifest(&descriptor, variant)?;
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 /// A way to authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Challenge {
+pub(crate) enum Challenge {
     /// A token, which the server at `realm` gives.
     Bearer {
         /// The server's URL.
@@ -20,7 +20,7 @@ pub enum Challenge {
 const MAX: usize = 16;
 
 /// Returns the challenges of a header that are known, and skips the others.
-pub fn challenges(header: &str) -> Vec<Challenge> {
+pub(crate) fn challenges(header: &str) -> Vec<Challenge> {
     let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
     let mut rest = header;
     while let Some((word, after)) = token(rest) {

@@ -10,7 +10,6 @@
 //! passwords instead, `docker-credential-NAME`, which is asked on its standard input.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,52 +19,33 @@ use base64::engine::general_purpose::STANDARD;
 use gular_files::Env;
 use serde::Deserialize;
 
-use super::{Reference, Secret};
-use crate::{Error, Result};
+use crate::{Error, Reference, Result};
 
 /// Largest file of credentials that is read, and answer of a helper.
 const MAX_BYTES: u64 = 1 << 20;
 /// The names of Docker's registry in Docker's own files.
 const DOCKER_KEYS: [&str; 3] = ["https://index.docker.io/v1/", "index.docker.io", "docker.io"];
 
-/// Credentials for a registry.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Credentials {
+/// Credentials for a registry, which are never shown.
+pub(crate) enum Credentials {
     /// A name and a password.
-    Password {
-        /// The name.
-        user: String,
-        /// The password.
-        password: Secret,
-    },
+    Password { user: String, password: String },
     /// A token with which other tokens can be requested.
-    Identity(Secret),
+    Identity(String),
 }
 
 /// Credentials, and where they were found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Login {
-    /// The credentials.
-    pub credentials: Credentials,
+pub(crate) struct Login {
+    pub(crate) credentials: Credentials,
     /// The file or program that they are from.
-    pub from: String,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Password { user, .. } => write!(f, "Password({user})"),
-            Self::Identity(_) => f.write_str("Identity"),
-        }
-    }
+    pub(crate) from: String,
 }
 
 impl Credentials {
     /// `Basic` authorization; `None` of an identity.
-    pub(super) fn basic(&self) -> Option<Secret> {
+    pub(crate) fn basic(&self) -> Option<String> {
         let Self::Password { user, password } = self else { return None };
-        let text = STANDARD.encode(format!("{user}:{}", password.text()));
-        Some(Secret::new(format!("Basic {text}")))
+        Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
     }
 }
 
@@ -99,8 +79,8 @@ struct Said {
 /// Finds the credentials for an image's registry; `None` if no file has any.
 ///
 /// # Errors
-/// [`Error::Registry`] for a file that is there and cannot be read, or a helper that fails.
-pub fn find(reference: &Reference, env: &Env) -> Result<Option<Login>> {
+/// [`Error::Unusable`] for a file that is there and cannot be read, or a helper that fails.
+pub(crate) fn find(reference: &Reference, env: &Env) -> Result<Option<Login>> {
     for path in files(env) {
         let Some(file) = read(&path)? else { continue };
         let keys = keys(reference);
@@ -142,12 +122,8 @@ fn files(env: &Env) -> Vec<PathBuf> {
 const LOG_IN: &str = "log in again: `podman login HOST` or `docker login HOST`";
 
 fn read(path: &Path) -> Result<Option<File>> {
-    let wrong = |reason: String| Error::Registry {
-        what: path.display().to_string(),
-        reason,
-        hint: Some(LOG_IN.to_owned()),
-        passes: false,
-    };
+    let wrong =
+        |reason: String| Error::unusable(path.display().to_string(), reason).with_hint(LOG_IN);
     let meta = match path.metadata() {
         Ok(meta) => meta,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -193,7 +169,7 @@ fn bare(key: &str) -> &str {
 impl Entry {
     fn credentials(&self, path: &Path) -> Result<Option<Credentials>> {
         if !self.identitytoken.is_empty() {
-            return Ok(Some(Credentials::Identity(Secret::new(self.identitytoken.clone()))));
+            return Ok(Some(Credentials::Identity(self.identitytoken.clone())));
         }
         let (user, password) = if self.auth.is_empty() {
             (self.username.clone(), self.password.clone())
@@ -201,11 +177,9 @@ impl Entry {
             let text = STANDARD.decode(self.auth.trim()).ok();
             let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
             let pair = text.as_deref().and_then(|text| text.split_once(':'));
-            let (user, password) = pair.ok_or_else(|| Error::Registry {
-                what: path.display().to_string(),
-                reason: "an `auth` in it is not NAME:PASSWORD in base64".to_owned(),
-                hint: Some(LOG_IN.to_owned()),
-                passes: false,
+            let (user, password) = pair.ok_or_else(|| {
+                let reason = "an `auth` in it is not NAME:PASSWORD in base64";
+                Error::unusable(path.display().to_string(), reason).with_hint(LOG_IN)
             })?;
             (user.to_owned(), password.trim_end_matches('\0').to_owned())
         };
@@ -213,8 +187,7 @@ impl Entry {
     }
 }
 
-fn of(user: String, secret: String) -> Credentials {
-    let password = Secret::new(secret);
+fn of(user: String, password: String) -> Credentials {
     match user.as_str() {
         // Helpers say by this name that the secret is an identity token.
         "<token>" => Credentials::Identity(password),
@@ -225,13 +198,9 @@ fn of(user: String, secret: String) -> Credentials {
 /// Asks `docker-credential-NAME get`.
 fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     let program = format!("docker-credential-{name}");
-    let failed = |reason: String| Error::Registry {
-        what: program.clone(),
-        reason,
-        hint: Some(
-            "this helper program is named in the credentials file of docker or podman".to_owned(),
-        ),
-        passes: false,
+    let failed = |reason: String| {
+        let hint = "this helper program is named in the credentials file of docker or podman";
+        Error::unusable(program.clone(), reason).with_hint(hint)
     };
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if name.is_empty() || !name.bytes().all(good) {
@@ -287,8 +256,8 @@ mod tests {
         let env = Env::from_pairs(&[&[("HOME", home)], more].concat());
         let login = find(&Reference::parse(name).unwrap(), &env)?;
         Ok(login.map(|login| match login.credentials {
-            Credentials::Password { user, password } => (user, password.text().to_owned()),
-            Credentials::Identity(token) => ("<token>".to_owned(), token.text().to_owned()),
+            Credentials::Password { user, password } => (user, password),
+            Credentials::Identity(token) => ("<token>".to_owned(), token),
         }))
     }
 
@@ -385,7 +354,5 @@ esac
             let error = found(dir.path(), &more, "q.io/a").unwrap_err().to_string();
             assert!(error.contains("auth.json") && !error.contains("s3cret"), "{error}");
         }
-        let shown = format!("{:?}", of("u".to_owned(), "s3cret".to_owned()));
-        assert_eq!(shown, "Password(u)");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Error, OciDigest, Result};
+use crate::{OciDigest, Result};
 
 /// `HOST[:PORT]/REPOSITORY[:TAG][@DIGEST]`, all parts sound; without tag and digest the
 /// tag is `latest`.
@@ -106,7 +106,7 @@ impl Reference {
     }
 
     /// The name of the manifest in requests: the digest, if there is one, else the tag.
-    pub(super) fn manifest(&self) -> String {
+    pub(crate) fn manifest(&self) -> String {
         match self.digest {
             Some(digest) => digest.to_string(),
             None => self.tag().unwrap_or_default().to_owned(),
@@ -126,13 +126,13 @@ impl Reference {
     }
 
     /// Refuses what is pushed under it when it names another digest.
-    pub(super) fn check(&self, digest: OciDigest) -> Result<()> {
+    pub(crate) fn check(&self, digest: OciDigest) -> Result<()> {
         let Some(expected) = self.digest.filter(|expected| *expected != digest) else {
             return Ok(());
         };
         let reason =
             format!("the image to push has digest {digest}, expected {expected} as in the name");
-        Err(Error::Oci { path: self.to_string(), reason })
+        Err(self.invalid(reason))
     }
 
     /// Returns whether the registry's server is this machine.

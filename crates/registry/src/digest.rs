@@ -1,6 +1,9 @@
 //! SHA-256, as archives, indexes and registries write it.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -14,37 +17,36 @@ pub struct Sha256([u8; 32]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OciDigest(pub Sha256);
 
-/// What identifies an image.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ImageDigest {
-    /// The digest of a SIF: BLAKE3 of the whole file. Its text is `blake3:` and hex.
-    Sif(blake3::Hash),
-    /// The digest of an OCI image: that of its manifest.
-    Oci(OciDigest),
-}
-
 /// A text that should be a digest and is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a SHA-256 digest: expected {expected}64 lower-case hexadecimal digits")]
 pub struct NotADigest {
-    text: String,
-    expected: &'static str,
+    /// The text.
+    pub text: String,
+    /// What its first part should be.
+    pub expected: &'static str,
 }
 
 impl Sha256 {
     /// Computes the digest of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self::of_all(sha2::Sha256::new_with_prefix(bytes))
+        Self(sha2::Sha256::digest(bytes).into())
+    }
+
+    /// Computes the digest of a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn of_file(path: &Path) -> Result<Self, gular_files::Error> {
+        let mut hasher = StreamSha256::default();
+        let hashed = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+        hashed.map_err(|e| gular_files::Error::new("read", path, e))?;
+        Ok(hasher.finish())
     }
 
     /// The digest's 32 bytes.
-    pub(crate) fn bytes(&self) -> [u8; 32] {
+    pub fn bytes(&self) -> [u8; 32] {
         self.0
-    }
-
-    /// Returns the digest of all bytes that the hasher was given.
-    pub(crate) fn of_all(hasher: sha2::Sha256) -> Self {
-        Self(hasher.finalize().into())
     }
 }
 
@@ -60,17 +62,18 @@ impl StreamSha256 {
 
     /// Returns the digest of all bytes added.
     pub fn finish(self) -> Sha256 {
-        Sha256::of_all(self.0)
+        Sha256(self.0.finalize().into())
     }
 }
 
-impl ImageDigest {
-    /// Hexadecimal digits alone, without the name of the function.
-    pub fn hex(&self) -> String {
-        match self {
-            Self::Sif(hash) => hash.to_hex().to_string(),
-            Self::Oci(OciDigest(sha256)) => sha256.to_string(),
-        }
+impl io::Write for StreamSha256 {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -84,22 +87,11 @@ impl FromStr for Sha256 {
     type Err = NotADigest;
 
     fn from_str(text: &str) -> Result<Self, NotADigest> {
-        let wrong = || NotADigest { text: text.to_owned(), expected: "" };
-        let mut bytes = [0; 32];
-        if text.len() != 64 {
-            return Err(wrong());
-        }
-        let digit = |digit: u8| match digit {
-            b'0'..=b'9' => Some(digit - b'0'),
-            b'a'..=b'f' => Some(digit - b'a' + 10),
-            _ => None,
-        };
-        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let &[high, low] = digits else { return Err(wrong()) };
-            let (Some(high), Some(low)) = (digit(high), digit(low)) else { return Err(wrong()) };
-            *byte = high << 4 | low;
-        }
-        Ok(Self(bytes))
+        // Of equal length as a BLAKE3, whose reader takes capital digits, too.
+        let hash = blake3::Hash::from_hex(text).ok();
+        hash.filter(|hash| hash.to_hex().as_str() == text)
+            .map(|hash| Self(*hash.as_bytes()))
+            .ok_or_else(|| NotADigest { text: text.to_owned(), expected: "" })
     }
 }
 
@@ -114,23 +106,9 @@ impl FromStr for OciDigest {
     }
 }
 
-impl FromStr for ImageDigest {
-    type Err = NotADigest;
-
-    fn from_str(text: &str) -> Result<Self, NotADigest> {
-        match text.strip_prefix("blake3:").map(blake3::Hash::from_hex) {
-            Some(Ok(hash)) => Ok(Self::Sif(hash)),
-            _ => text.parse().map(Self::Oci).map_err(|_| NotADigest {
-                text: text.to_owned(),
-                expected: "`blake3:` or `sha256:` and ",
-            }),
-        }
-    }
-}
-
 impl fmt::Display for Sha256 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        fmt::Display::fmt(&blake3::Hash::from_bytes(self.0), f)
     }
 }
 
@@ -140,16 +118,7 @@ impl fmt::Display for OciDigest {
     }
 }
 
-impl fmt::Display for ImageDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sif(hash) => write!(f, "blake3:{hash}"),
-            Self::Oci(digest) => digest.fmt(f),
-        }
-    }
-}
-
-/// The three digests below are shown as their text: in debug output, in JSON and in TOML.
+/// Both digests are shown as their text: in debug output, in JSON and in TOML.
 macro_rules! by_text {
     ($($name:ident),*) => {$(
         impl fmt::Debug for $name {
@@ -172,7 +141,7 @@ macro_rules! by_text {
     )*};
 }
 
-by_text!(Sha256, OciDigest, ImageDigest);
+by_text!(Sha256, OciDigest);
 
 #[cfg(test)]
 mod tests {
@@ -187,12 +156,11 @@ mod tests {
         assert_eq!(EMPTY.parse(), Ok(sha256));
         let json = |value: &dyn Fn() -> serde_json::Result<String>| value().unwrap();
         assert_eq!(json(&|| serde_json::to_string(&sha256)), format!("\"{EMPTY}\""));
-        for text in [format!("sha256:{EMPTY}"), format!("blake3:{EMPTY}")] {
-            let digest: ImageDigest = text.parse().unwrap();
-            assert_eq!((digest.to_string(), digest.hex()), (text, EMPTY.to_owned()));
-            let again = serde_json::from_str(&json(&|| serde_json::to_string(&digest))).unwrap();
-            assert_eq!(digest, again);
-        }
+        let text = format!("sha256:{EMPTY}");
+        let digest: OciDigest = text.parse().unwrap();
+        assert_eq!((digest, digest.to_string()), (sha256.into(), text));
+        let again = serde_json::from_str(&json(&|| serde_json::to_string(&digest))).unwrap();
+        assert_eq!(digest, again);
     }
 
     #[test]
@@ -206,6 +174,6 @@ mod tests {
         }
         let error = EMPTY.parse::<OciDigest>().unwrap_err().to_string();
         assert!(error.contains("expected `sha256:` and 64"), "{error}");
-        assert!(format!("sha512:{EMPTY}").parse::<ImageDigest>().is_err());
+        assert!(format!("sha512:{EMPTY}").parse::<OciDigest>().is_err());
     }
 }
