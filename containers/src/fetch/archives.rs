@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
+use gular_files::{Lock, LockMode, keep_waiting, persist_read_only};
 
 use super::{Stream, TransportFault};
 use crate::hash_file::feed;
@@ -30,8 +30,7 @@ pub struct Archives {
 pub struct Told<'a> {
     /// Is called with the number of bytes that are on this machine.
     pub progress: &'a dyn Fn(u64),
-    /// The folder, once another process has been filling this file in it for
-    /// [`SAY_AFTER`].
+    /// The folder, once another process has been filling this file in it for some time.
     pub waiting: &'a dyn Fn(&Path),
 }
 
@@ -200,14 +199,7 @@ impl Part {
         cancel: &AtomicBool,
     ) -> Result<Option<Self>> {
         let path = dir.join(format!("{}.part", package.sha256));
-        let mut said = false;
-        let mut keep_waiting = |waited| {
-            if waited >= SAY_AFTER && !said {
-                said = true;
-                (told.waiting)(dir);
-            }
-            !cancel.load(Ordering::Relaxed)
-        };
+        let mut keep_waiting = keep_waiting(dir, told.waiting, cancel);
         let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
         let lock = lock.ok_or(Error::Cancelled)?;
         if has_len(whole, package.bytes) {

@@ -33,7 +33,7 @@ pub use block_cutter::{BlockCutter, PassOn};
 pub use env::{Env, FOR_TOKENS, VARIABLES};
 pub use error::{Error, is_of_disk, is_unreadable};
 pub use free::{Free, free};
-pub use lock::{Lock, LockMode, SAY_AFTER};
+pub use lock::{Lock, LockMode, SAY_AFTER, keep_waiting};
 pub use mask::{Given, mask, mask_panic, mask_url, secrets};
 pub use memory::{Map, SharedMemory, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;

@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -203,8 +204,26 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
+/// Keeps waiting for a lock in `dir` until `cancel` is set, and tells `waiting` once of a wait of
+/// [`SAY_AFTER`]: what [`Lock::wait_at`] calls before each try.
+pub fn keep_waiting<'a>(
+    dir: &'a Path,
+    waiting: &'a dyn Fn(&Path),
+    cancel: &'a AtomicBool,
+) -> impl FnMut(Duration) -> bool + 'a {
+    let mut told = false;
+    move |waited| {
+        if waited >= SAY_AFTER && !told {
+            told = true;
+            waiting(dir);
+        }
+        !cancel.load(Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use LockMode::{Exclusive, Shared};
@@ -385,5 +404,18 @@ mod tests {
         let missing = dir.path().join("no/f");
         let error = Lock::try_at(&missing, Exclusive).unwrap_err();
         assert_eq!((error.action, error.kind()), ("open", io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn a_long_wait_is_told_once_and_can_be_cancelled() {
+        let (dir, cancel, told) = (Path::new("d"), AtomicBool::new(false), Cell::new(0));
+        let waiting = |_: &Path| told.set(told.get() + 1);
+        let mut keeps_waiting = keep_waiting(dir, &waiting, &cancel);
+        for (times, expected) in [(0, 0), (1, 1), (2, 1)] {
+            assert!(keeps_waiting(SAY_AFTER * times));
+            assert_eq!(told.get(), expected);
+        }
+        cancel.store(true, Ordering::Relaxed);
+        assert!(!keeps_waiting(SAY_AFTER));
     }
 }

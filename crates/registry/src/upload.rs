@@ -18,7 +18,7 @@ use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use gular_files::{Lock, LockMode, SAY_AFTER, persist, temp_with_mode};
+use gular_files::{Lock, LockMode, keep_waiting, persist, temp_with_mode};
 use gular_pelican::{Answered, Exchange, Watch, url_of_location};
 use serde::{Deserialize, Serialize};
 
@@ -112,14 +112,7 @@ impl Uploads<'_> {
     /// folder cannot be written, no state is stored that they could continue from.
     fn alone(&self, digest: OciDigest) -> Result<Option<Lock>> {
         let path = self.file(digest).with_extension("lock");
-        let mut said = false;
-        let mut keep_waiting = |time| {
-            if time >= SAY_AFTER && !said {
-                said = true;
-                (self.watch.waiting)(&self.dir);
-            }
-            !self.watch.is_cancelled()
-        };
+        let mut keep_waiting = keep_waiting(&self.dir, self.watch.waiting, self.watch.cancel);
         let lock = fs::create_dir_all(&self.dir)
             .ok()
             .and_then(|()| Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting).ok());

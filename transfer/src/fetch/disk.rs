@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gular_bundle::Digest;
 use gular_files::{
-    Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, is_unreadable, persist_read_only,
+    Lock, LockMode, TEMP_PREFIX, WriteBack, is_unreadable, keep_waiting, persist_read_only,
 };
 
 use crate::{Error, Watch};
@@ -176,14 +176,7 @@ impl FolderLock {
     /// Waits for the lock of `dir`.
     pub fn wait(dir: &Path, watch: Watch<'_>) -> Result<Self, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
-        let mut said = false;
-        let mut keep_waiting = |waited| {
-            if waited >= SAY_AFTER && !said {
-                said = true;
-                (watch.waiting)(dir);
-            }
-            !watch.is_cancelled()
-        };
+        let mut keep_waiting = keep_waiting(dir, watch.waiting, watch.cancel);
         let gate = Gate::wait(dir, LockMode::Exclusive, &mut keep_waiting)?;
         let _gate = Gate(gate.0.removed_when_dropped());
         let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
@@ -244,6 +237,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::SeqCst;
     use std::time::Instant;
+
+    use gular_files::SAY_AFTER;
 
     use super::*;
 
