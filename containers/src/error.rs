@@ -431,6 +431,14 @@ impl Error {
         }
     }
 
+    /// Refuses a path that something has.
+    pub(crate) fn unless_free(path: &Path) -> Result<()> {
+        match path.symlink_metadata() {
+            Ok(_) => Err(Self::Exists { path: path.display().to_string() }),
+            Err(_) => Ok(()),
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| gular_files::Error::new(action, path, source).into()

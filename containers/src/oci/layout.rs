@@ -85,9 +85,7 @@ pub(crate) fn new_folder<T>(to: &Path, fill: impl FnOnce(&Path) -> Result<T>) ->
 
 /// A temporary folder beside `to`, which must not exist, and the folder of both.
 fn folder_beside(to: &Path) -> Result<(TempDir, &Path)> {
-    if to.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: to.display().to_string() });
-    }
+    Error::unless_free(to)?;
     let parent = folder_of(to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;

@@ -70,9 +70,7 @@ pub struct Pulling<'a> {
 /// [`Archives::get`].
 pub fn pull_image(arch: Arch, to: &Path, with: &Pulling<'_>) -> Result<Pulled> {
     let reference = with.reference;
-    if to.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: to.display().to_string() });
-    }
+    Error::unless_free(to)?;
     let remote = Remote::new(*with);
     let top = remote.registry()?.manifest()?;
     let top_digest = top.digest;

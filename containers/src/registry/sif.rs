@@ -70,9 +70,7 @@ pub fn pull_sif(to: &Path, with: &Pulling<'_>) -> Result<(PathBuf, Pulled)> {
     } else {
         to.to_owned()
     };
-    if to.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: to.display().to_string() });
-    }
+    Error::unless_free(&to)?;
     let (path, was_here) = remote.layer(layer)?;
     let parent = folder_of(&to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;

@@ -70,9 +70,7 @@ pub fn write_image(
     progress: &(dyn Fn(u64) + Sync),
     cancel: &AtomicBool,
 ) -> Result<WrittenSif> {
-    if to.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: to.display().to_string() });
-    }
+    Error::unless_free(to)?;
     let parent = gular_files::folder_of(to);
     std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     // The file is executable, as Apptainer's are, since a SIF can be run like a program.
