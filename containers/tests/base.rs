@@ -2,23 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::fetch::Transport as _;
 use gular_containers::lock::{BaseMoved, Sources};
 use gular_containers::make::{
     BuildCache, BuildOptions, Built, ImageFormat, LockOptions, Locked, build, lock,
 };
 use gular_containers::oci::OciLayout;
-use gular_containers::registry::push_image;
 use gular_containers::rootfs::{Node, What};
 use gular_containers::sif::Arch;
 use gular_containers::store::{Limits, Store};
 use gular_containers::{Error, OciDigest, StoredImage, UnixTime};
-use gular_files::Watch;
-use gular_registry::{Pushing, Reference};
 use tar::EntryType::Regular;
 
 use crate::oci_read::Made;
@@ -67,17 +62,7 @@ impl Case {
 
     /// Pushes this image with the tag.
     fn push(&self, image: &Made) -> OciDigest {
-        let layout = OciLayout::open(&image.path()).unwrap();
-        let image = layout.image(None, Arch::Amd64).unwrap();
-        let to = Reference::parse(&self.base()).unwrap();
-        let with = Pushing {
-            registry: &self.network.registry(&to).unwrap(),
-            mount_from: None,
-            uploads: self.at("uploads"),
-            jobs: NonZeroUsize::MIN,
-            watch: Watch::never(),
-        };
-        push_image(&layout, &image, &with).unwrap().digest
+        self.network.push(&self.base(), &image.path(), &self.at("uploads")).digest
     }
 
     fn options(&self, cache: &str, out: &str) -> BuildOptions<'static> {

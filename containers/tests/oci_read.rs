@@ -101,10 +101,17 @@ impl Made {
 
     /// A layout of gzip layers.
     pub(crate) fn of(tars: &[Vec<u8>]) -> Self {
+        Self::with(tars.iter().map(|tar| (GZIP, gzip(tar), tar.clone())))
+    }
+
+    /// A layout of layers that are not compressed.
+    pub(crate) fn plain(tars: &[Vec<u8>]) -> Self {
+        Self::with(tars.iter().map(|tar| (PLAIN, tar.clone(), tar.clone())))
+    }
+
+    fn with(layers: impl Iterator<Item = (&'static str, Vec<u8>, Vec<u8>)>) -> Self {
         let made = Self::new();
-        let layer = |tar: &Vec<u8>| (GZIP, gzip(tar), tar.clone());
-        let layers: Vec<_> = tars.iter().map(layer).collect();
-        made.index(&[made.manifest("amd64", &layers)]);
+        made.index(&[made.manifest("amd64", &layers.collect::<Vec<_>>())]);
         made
     }
 

@@ -4,12 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Mutex;
 
 use gular_containers::Sha256;
 use gular_containers::fetch::{Stream, Transport, TransportFault};
+use gular_containers::oci::OciLayout;
+use gular_containers::registry::push_image;
+use gular_containers::sif::Arch;
 use gular_files::{Env, Watch};
-use gular_registry::{Client, ClientOptions, Reference, Registry};
+use gular_registry::{Client, ClientOptions, Pushed, Pushing, Reference, Registry};
 use tar::{EntryType, Header};
 
 /// Documents by URL, and what was asked of them.
@@ -87,6 +92,20 @@ pub(crate) struct OnlyRegistries(Client);
 impl OnlyRegistries {
     pub(crate) fn new() -> Self {
         Self(Client::new(ClientOptions::new(Env::from_pairs(&[]))).unwrap())
+    }
+
+    /// Pushes the image of this layout.
+    pub(crate) fn push(&self, to: &str, image: &Path, uploads: &Path) -> Pushed {
+        let layout = OciLayout::open(image).unwrap();
+        let image = layout.image(None, Arch::Amd64).unwrap();
+        let with = Pushing {
+            registry: &self.registry(&Reference::parse(to).unwrap()).unwrap(),
+            mount_from: None,
+            uploads: uploads.to_owned(),
+            jobs: NonZeroUsize::MIN,
+            watch: Watch::never(),
+        };
+        push_image(&layout, &image, &with).unwrap()
     }
 }
 
