@@ -140,8 +140,7 @@ pub(super) fn of_platform(
         }
         let index: ImageIndex = document.parse(reference)?;
         let suits = |descriptor: &&Descriptor| {
-            let platform = descriptor.platform().as_ref();
-            platform.is_some_and(|platform| {
+            descriptor.platform().as_ref().is_some_and(|platform| {
                 *platform.os() == Os::Linux && platform.architecture().to_string() == arch.name()
             })
         };
@@ -151,8 +150,7 @@ pub(super) fn of_platform(
         }));
         // The image for all processors of the kind is also that of newer ones.
         let rank = |one: &&Descriptor| {
-            let platform = one.platform().as_ref();
-            variant_rank(platform.and_then(|platform| platform.variant().as_deref()))
+            variant_rank(one.platform().as_ref().and_then(|platform| platform.variant().as_deref()))
         };
         let found = index.manifests().iter().filter(suits).min_by_key(rank);
         let found = found.ok_or_else(|| Error::NoImage {

@@ -193,15 +193,11 @@ impl Artifact {
                 bytes: layer.size(),
             })
         });
-        let annotations = parsed.annotations().iter().flatten();
+        let artifact_type = parsed.artifact_type().as_ref().map(ToString::to_string);
         Ok(Self {
             pinned: reference.pinned(document.digest).to_string(),
-            artifact_type: parsed
-                .artifact_type()
-                .as_ref()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
-            annotations: annotations.map(|(name, value)| (name.clone(), value.clone())).collect(),
+            artifact_type: artifact_type.unwrap_or_default(),
+            annotations: parsed.annotations().clone().into_iter().flatten().collect(),
             files: files.collect::<Result<_>>()?,
         })
     }
