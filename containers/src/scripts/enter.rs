@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use super::scratch::PRIVATE;
 use crate::{Error, Result};
 
-/// Run by the host's shell in the namespace. Afterwards the folder `root` is the root, and nothing
-/// of the host is left but these devices, and `own`, which is mounted in it.
+/// Run by this machine's shell in the namespace. `root` is moved over the machine's own root, which
+/// nothing inside can reach then: no path leads below a root, and to unmount needs a capability that
+/// is dropped first. Nothing of the machine is left but these devices, and `own` and `tmp`, which
+/// are mounted in it. Until then, no program of the image runs.
 ///
 /// If a user namespace is made by root, its root is root of the machine for `/proc`: settings of
-/// the kernel are mounted read-only.
+/// the kernel are mounted read-only, and stay so, since nothing inside can mount.
 const ENTER: &str = r#"set -e
 root=$1/root
 mount --bind "$root" "$root"
@@ -36,25 +38,24 @@ ln -s /proc/self/fd "$root/dev/fd"
 ln -s /proc/self/fd/0 "$root/dev/stdin"
 ln -s /proc/self/fd/1 "$root/dev/stdout"
 ln -s /proc/self/fd/2 "$root/dev/stderr"
-mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
+mkdir -m 1777 "$1/tmp"
+mount --bind "$1/tmp" "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -m 1777 "$root/run/lock"
 echo localhost >/proc/sys/kernel/hostname 2>/dev/null || true
 cd "$root"
-mkdir .host
-pivot_root . .host
-exec /bin/bash "$2"
+mount --no-mtab --move . /
+exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin chroot . /bin/sh "$2"
 "#;
-
-/// The first lines of a script that is run inside: it leaves the host.
-pub(super) const INSIDE: &str = "/bin/umount -l /.host && /bin/rmdir /.host && cd / || exit 1\n";
 
 /// What the namespace must allow.
 const ALLOWED: &str = r#"set -e
+command -v chroot
 mount -t tmpfs none "$1"
 mkdir "$1/proc"
 mount -t proc proc "$1/proc"
-command -v pivot_root
+cd "$1"
+mount --no-mtab --move . /
 "#;
 
 /// The folders of programs, on this machine and inside.
@@ -104,7 +105,7 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
         }
         ended => ended?,
     };
-    let last = ended.said.lines().last().unwrap_or("`pivot_root` is missing").to_owned();
+    let last = ended.said.lines().last().unwrap_or("`chroot` is missing").to_owned();
     Ok((!ended.ok).then_some(last))
 }
 
@@ -121,7 +122,7 @@ fn namespace(unshare: &Path) -> Command {
 }
 
 impl Enter<'_> {
-    /// Runs a script of the folder, which begins with [`INSIDE`].
+    /// Runs a script of the folder by the `sh` of the tree.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Cancelled`].

@@ -7,9 +7,9 @@ use std::thread;
 
 use super::changes::{Change, Changes, changes};
 use super::database::{self, DIR, Installed};
-use super::enter::{Ended, Enter, INSIDE};
+use super::enter::{Ended, Enter};
 use super::leftovers::reason;
-use super::scratch::{HOST, MOUNTS, PRIVATE, Scratch};
+use super::scratch::{MOUNTS, PRIVATE, Scratch};
 use super::timed;
 use crate::debian;
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
@@ -35,13 +35,9 @@ const STUBS: [(&str, &str); 4] = [
 /// Folders that alternatives put links into and fail without, though pages stay out of images.
 const MANUAL: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// Run by bash in the folder, as root of the namespace. `fakeroot` lets scripts give files to
-/// other users; in an image all files belong to root. Scripts mount nothing, so that what is
-/// mounted read-only stays so.
-const START: &str =
-    "exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin /bin/bash /.gular/all\n";
-
-const ALL: &str = r#"mv /.gular/policy-rc.d /usr/sbin/policy-rc.d || exit 1
+/// Run first, as root of the namespace. `fakeroot` lets scripts give files to other users; in an
+/// image all files belong to root.
+const START: &str = r#"mv /.gular/policy-rc.d /usr/sbin/policy-rc.d || exit 1
 fakeroot=$(command -v fakeroot-sysv) || exit 1
 "$fakeroot" -- /bin/bash /.gular/scripts || exit 1
 "#;
@@ -165,7 +161,7 @@ fn reserved(with: &Installation<'_>) -> Result<()> {
         for entry in &files.entries {
             let path = entry.path.as_str();
             let first = path.split('/').next().unwrap_or(path);
-            let is_ours = [PRIVATE, HOST].contains(&first);
+            let is_ours = first == PRIVATE;
             let is_mounted = MOUNTS.contains(&path) && !matches!(files.what(entry)?, What::Dir);
             if is_ours || is_mounted {
                 return Err(Error::Package {
@@ -240,8 +236,7 @@ impl Prepared<'_> {
             scratch.add_own(name, text)?;
         }
         scratch.add_own("bin/gular-log", LOGGER)?;
-        scratch.add_own("start", &format!("{INSIDE}{START}"))?;
-        let mut all = ALL.to_owned();
+        let mut start = START.to_owned();
         if self.own.follow(&RootPath::new("sbin/ldconfig")?).is_some() {
             let is_file = |path: &&&RootPath| {
                 let node = self.before.get(path);
@@ -250,9 +245,9 @@ impl Prepared<'_> {
             let tools = self.of_tools.iter().filter(is_file);
             let tools: String = tools.map(|path| format!("/{path}\0")).collect();
             scratch.add_own("tools", &tools)?;
-            all.push_str(CACHES);
+            start.push_str(CACHES);
         }
-        scratch.add_own("all", &all)?;
+        scratch.add_own("start", &start)?;
         scratch.add_own("scripts", script)?;
         let env = environment(with.time);
         let dir = scratch.dir();

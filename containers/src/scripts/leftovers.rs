@@ -23,7 +23,6 @@ const LEFTOVERS: &[(Paths, &str)] = &[
     (At("run"), "mounted while scripts run"),
     (At("sys"), "mounted by every runtime"),
     (At("tmp"), "mounted while scripts run"),
-    (At(".host"), "where the namespace leaves the machine"),
     (At("usr/share/info"), "an index of pages that the image does not have"),
     (At("usr/share/man"), "pages that the image does not have, and links to them"),
     (At("usr/sbin/policy-rc.d"), "ours: no service is started while an image is made"),

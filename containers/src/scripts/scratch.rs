@@ -15,8 +15,6 @@ use crate::{Error, Result, UnixTime};
 
 /// The folder in it that our own files are mounted on.
 pub(super) const PRIVATE: &str = ".gular";
-/// Where the root of this machine is, until scripts start.
-pub(super) const HOST: &str = ".host";
 /// Where those files are, beside the tree.
 const OWN: &str = "own";
 /// Folders that something is mounted on, and that programs expect.
@@ -33,6 +31,7 @@ const MAX_OWN: u64 = 64 << 20;
 /// ```text
 /// root     the tree, in which scripts do what they like
 /// own      our own files, mounted in the tree
+/// tmp      mounted as its `/tmp`
 /// printed  what they print
 /// ```
 #[derive(Debug)]
@@ -184,7 +183,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // Folders that nobody may write to cannot be emptied.
-        let _ = open_folders(&self.root());
+        let _ = open_folders(self.dir());
     }
 }
 
