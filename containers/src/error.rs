@@ -251,6 +251,49 @@ pub enum Error {
         /// Whether no machine runs them: the packages are added to another image.
         on_image: bool,
     },
+    /// A step of `[[run]]` that cannot be run here.
+    #[error("{step} of `[[run]]` cannot be run: {reason}")]
+    StepRefused {
+        /// The step.
+        step: String,
+        /// Why it cannot be run.
+        reason: String,
+        /// Whether another machine or another build could run it.
+        is_here: bool,
+    },
+    /// A step of `[[run]]` that failed.
+    #[error("{step} of `[[run]]` failed ({how}){}{said}", if said.is_empty() { "" } else { "; its output ends with" })]
+    StepFailed {
+        /// The step.
+        step: String,
+        /// Its exit status or signal.
+        how: String,
+        /// Its last lines, each after a line end and two spaces.
+        said: String,
+    },
+    /// A step of `[[run]]` that the lock has no result of, while the lock must stay as it is.
+    #[error("the lock file `{path}` has no result of {step} of `[[run]]`, as it is now")]
+    StepNotLocked {
+        /// The step.
+        step: String,
+        /// The lock.
+        path: String,
+    },
+    /// A step of `[[run]]` that is reproducible, as the lock says, and did something else here.
+    #[error(
+        "{step} of `[[run]]` made a layer with digest {found}, expected {expected} as in the lock file{}",
+        of_paths(paths)
+    )]
+    StepChanged {
+        /// The step.
+        step: String,
+        /// The layer's digest.
+        found: OciDigest,
+        /// The digest in the lock.
+        expected: OciDigest,
+        /// Paths that differ between two runs on this machine.
+        paths: Vec<String>,
+    },
     /// An `image.lock` that was made for another recipe.
     #[error("the lock file `{path}` is out of date: the recipe has changed")]
     Stale {
@@ -401,6 +444,17 @@ impl From<gular_registry::Error> for Error {
             gular_registry::Error::Cancelled => Self::Cancelled,
             error => Self::Registry(error),
         }
+    }
+}
+
+/// The first paths that differ from run to run; empty if none does.
+fn of_paths(paths: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> = paths.iter().take(SHOWN).map(|path| format!("`{path}`")).collect();
+    match paths.len().saturating_sub(SHOWN) {
+        _ if shown.is_empty() => String::new(),
+        0 => format!("; it differs from run to run in {}", shown.join(", ")),
+        more => format!("; it differs from run to run in {} and {more} others", shown.join(", ")),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::OciDigest;
+
 /// A step of the work that takes a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -13,7 +15,7 @@ pub enum Step {
     Fetch,
     /// Archives are unpacked: bytes of all of them.
     Unpack,
-    /// Maintainer scripts are run.
+    /// Maintainer scripts, or steps of the recipe, are run.
     Scripts,
     /// Images are written: bytes of all files, once per format.
     Write,
@@ -59,6 +61,23 @@ pub enum Note<'a> {
         /// The file in the image.
         path: &'a str,
     },
+    /// A step of the recipe did not do the same when it was run twice: the image cannot be made
+    /// again.
+    StepNotReproducible {
+        /// The step.
+        step: &'a str,
+        /// Paths in the image that differ.
+        paths: &'a [String],
+    },
+    /// A step that is not reproducible did something else than the lock says.
+    StepDiffers {
+        /// The step.
+        step: &'a str,
+        /// Digest of the layer that it made.
+        found: OciDigest,
+        /// Digest of the layer in the lock.
+        locked: OciDigest,
+    },
     /// The Python of a base image that packages are added to.
     BasePython {
         /// The path of its program.
@@ -96,6 +115,8 @@ pub enum Relocked {
     Missing,
     /// The recipe changed.
     RecipeChanged,
+    /// Steps of the recipe were run.
+    StepsRun,
 }
 
 /// Follows the progress of the work, and can cancel it. A bare flag hears nothing.

@@ -29,6 +29,7 @@ mod sbom;
 mod shop;
 mod sif;
 mod sif_unpack;
+mod steps;
 mod store;
 mod stored_image;
 mod support;

@@ -165,6 +165,7 @@ impl Case {
                 wheels: wheels.collect(),
             }),
             conda: None,
+            steps: Vec::new(),
         };
         // The digest that a lock made here would have.
         let inputs = gular_containers::lock::python_inputs(&read, dir.path()).unwrap();

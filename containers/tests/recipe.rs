@@ -75,6 +75,25 @@ fn unknown_keys_are_errors_with_the_nearest_known_one() {
 }
 
 #[test]
+fn steps_are_read_in_their_order_and_checked() {
+    let steps = "[[run]]\nscript = \"\\n# why\\nmake\"\n[[run]]\nscript = \"b\"\nnetwork = true\nworkdir = \"/src\"\nenv = { A = \"b\" }\n";
+    let recipe = parse(&format!("{WHOLE}{steps}")).unwrap();
+    assert_eq!(recipe.run.iter().map(|step| step.first_line()).collect::<Vec<_>>(), ["make", "b"]);
+    assert_eq!(recipe.run[0].workdir, "/");
+    assert!(!recipe.run[0].network && recipe.run[1].network);
+    for (from, to, says) in [
+        ("network", "netwrk", "unknown key `netwrk` in `[run]`"),
+        ("\"b\"\nnet", "\" \"\nnet", "the `script` of a step is empty"),
+        ("\"/src\"", "\"src\"", "`workdir` is `src`, expected a path such as `/src`"),
+        ("\"/src\"", "\"/a/../b\"", "`workdir` is `/a/../b`"),
+        ("{ A", "{ 1A", "`1A` is not the name"),
+    ] {
+        let (line, reason, _) = wrong(&format!("{WHOLE}{}", steps.replace(from, to)));
+        assert!(reason.contains(says) && line >= 23, "{line} {reason}");
+    }
+}
+
+#[test]
 fn values_out_of_range_are_errors_with_their_line() {
     for (from, to, line, says) in [
         ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "the name is `Train me`"),

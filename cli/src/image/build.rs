@@ -7,7 +7,7 @@ use clap::Args;
 use gular_containers::make::{BuildOptions, Built, ImageCompression, ImageFormat, build};
 
 use super::cargo::Cargo;
-use super::places::{BlocksArgs, PlaceArgs, SourceArgs, tools};
+use super::places::{BlocksArgs, PlaceArgs, SourceArgs, proxies, tools};
 use super::transport::Web;
 use super::watch::Bars;
 use super::{check, replay};
@@ -73,7 +73,7 @@ pub(super) struct BuildArgs {
     /// Do what is known of Debian's scripts, and do not run them
     ///
     /// They are run in a user namespace. Where that is forbidden, this builds an image without what
-    /// they do, and names the packages concerned.
+    /// they do, and names the packages concerned. A recipe with `[[run]]` is refused.
     #[arg(long)]
     pub(super) no_scripts: bool,
     /// Write the image even if checks fail; findings are still shown
@@ -130,6 +130,7 @@ fn options<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<BuildOptions<'a>, F
     options.host_paths = check::host_paths();
     options.tools = tools();
     options.no_scripts = args.no_scripts;
+    options.proxies = proxies();
     Ok(options)
 }
 
@@ -156,6 +157,14 @@ fn words(built: &Built) -> String {
     }
     for sbom in &built.sbom {
         text.push_str(&format!("{}: what is inside (SPDX)\n", sbom.display()));
+    }
+    for (number, step) in (1..).zip(&built.steps) {
+        let how = if step.was_there { "was there already" } else { "run" };
+        let again = if step.reproducible { "reproducible" } else { "not reproducible" };
+        text.push_str(&format!(
+            "step {number} `{}`: {how}, {again}\n{}\n",
+            step.script, step.layer
+        ));
     }
     text.push_str(&check::facts_text(&built.check, &built.facts));
     text.push_str(&replay::text(&built.replay));

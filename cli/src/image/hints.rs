@@ -56,6 +56,15 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::ScriptsNeeded { .. } => {
             "build on a machine of the image's CPU architecture that allows user namespaces, with a lock file by this release (`gular image lock`); or build with `--no-scripts`: the image then lacks what these scripts do"
         }
+        Error::StepRefused { is_here: true, .. } => {
+            "what a step makes is not known before it is run: build on a machine of the image's CPU architecture that allows user namespaces, without `--no-scripts` and `--offline`"
+        }
+        Error::StepNotLocked { .. } => {
+            "build once without `--locked`, which runs the step and writes its result to the lock file"
+        }
+        Error::StepChanged { .. } => {
+            "if its result may change, make the lock file again with `gular image lock`"
+        }
         Error::Stale { .. } => {
             "make the lock file again with `gular image lock`, or undo the change to the recipe"
         }

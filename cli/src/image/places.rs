@@ -115,7 +115,15 @@ impl SourceArgs {
     }
 }
 
-/// Returns the tools of this machine that replay HTCondor's lines.
+/// Returns the variables that name proxies, for steps that fetch something.
+pub(super) fn proxies() -> Vec<(String, String)> {
+    let env = Env::process();
+    let names = ["HTTPS_PROXY", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy"];
+    let given = names.into_iter().filter_map(|name| Some((name, env.get(name)?)));
+    given.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Returns the tools of this machine that run scripts and replay HTCondor's lines.
 pub(super) fn tools() -> Tools {
     Tools {
         // If it is missing, each line reports that it was not possible.

@@ -44,6 +44,17 @@ impl<'a> Bars<'a> {
     }
 }
 
+/// The first of some paths, and how many more there are.
+fn some_of(paths: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = paths.iter().take(SHOWN).map(|path| format!("`{}`", show::plain(path)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match paths.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 fn word(step: Step) -> &'static str {
     match step {
         Step::Resolve => "resolve",
@@ -91,6 +102,7 @@ impl ImageWatch for Bars<'_> {
                 let why = match why {
                     Relocked::Missing => "there was none",
                     Relocked::RecipeChanged => "the recipe changed",
+                    Relocked::StepsRun => "it has the results of the steps now",
                 };
                 format!("wrote `{}`: {why}", path.display())
             }
@@ -121,6 +133,19 @@ impl ImageWatch for Bars<'_> {
             Note::NotReproducible { package, path } => format!(
                 "`{path}` differs each time the maintainer script of `{package}` is run: the image cannot be made again with the same bytes"
             ),
+            Note::StepNotReproducible { step, paths } => {
+                let step = show::plain(step);
+                format!(
+                    "{step} of `[[run]]` is not reproducible: when it was run twice, {} differed; another machine makes other bytes",
+                    some_of(paths)
+                )
+            }
+            Note::StepDiffers { step, found, locked } => {
+                let step = show::plain(step);
+                format!(
+                    "{step} of `[[run]]` is not reproducible: it made a layer with digest {found} here, and the lock file has {locked}"
+                )
+            }
             Note::BasePython { program, version, kind, others } => {
                 let others = match others {
                     [] => String::new(),

@@ -11,21 +11,23 @@ use crate::{Error, Result};
 /// Deepest folder whose files are taken along.
 const MAX_DEPTH: usize = 64;
 
-/// Adds the program and the files of `[app]`; returns where the program stands.
-pub(super) fn add(tree: &mut Rootfs, parts: &Parts<'_>) -> Result<Option<RootPath>> {
-    let Some(app) = &parts.recipe.app else { return Ok(None) };
-    let program = parts.program.map(|program| add_program(tree, program)).transpose()?;
-    for (inside, here) in &app.files {
+/// Adds the files of `[app]`.
+pub(super) fn add_files(tree: &mut Rootfs, parts: &Parts<'_>) -> Result<()> {
+    for (inside, here) in parts.recipe.app.iter().flat_map(|app| &app.files) {
         add_here(tree, &RootPath::new(inside)?, &parts.dir.join(here), 0)?;
     }
-    Ok(program)
+    Ok(())
 }
 
-fn add_program(tree: &mut Rootfs, program: &Path) -> Result<RootPath> {
+/// Adds the program; returns its path.
+pub(super) fn add_program(tree: &mut Rootfs, parts: &Parts<'_>) -> Result<Option<RootPath>> {
+    let Some(program) = parts.program.filter(|_| parts.recipe.app.is_some()) else {
+        return Ok(None);
+    };
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or("program");
     let path = RootPath::new(&format!("{BIN}/{name}"))?;
     tree.add(Layer::App, &path, 0o755, What::File(FileBytes::of(program)?))?;
-    Ok(path)
+    Ok(Some(path))
 }
 
 /// A file, or a folder with all that is in it. Links are taken for what they

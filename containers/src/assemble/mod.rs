@@ -70,28 +70,47 @@ pub struct Assembled {
 /// The search path of the programs of a base, `sh` among them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Assembles the files of an image from its parts.
+/// What an image has before the recipe's steps are run, and the program is added.
+#[derive(Debug)]
+pub struct Ground {
+    /// The files.
+    pub tree: Rootfs,
+    /// Environment variables of the base, and what the parts need.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Ground {
+    /// Lays the base, Python packages and the recipe's files over each other.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`](crate::Error::Conflict) for two things at one path, and what
+    /// reading the parts gives.
+    pub fn lay(parts: &Parts<'_>) -> Result<Self> {
+        let (mut tree, mut env) = parts.base.lay()?;
+        if let Some(python) = &parts.python {
+            python::install(&mut tree, python)?;
+        }
+        let mut path = env.remove("PATH").unwrap_or_else(|| PATH.to_owned());
+        if let Some(files) = &parts.conda {
+            conda::install(&mut tree, files, &mut env)?;
+            path = format!("/{}/bin:{path}", conda::PREFIX);
+        }
+        env.insert("PATH".to_owned(), path);
+        app::add_files(&mut tree, parts)?;
+        Ok(Self { tree, env })
+    }
+}
+
+/// Adds the program and its libraries to what is there.
 ///
 /// # Errors
-/// [`Error::Conflict`](crate::Error::Conflict) for two things at one path, and what
-/// reading the parts gives.
-pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
-    let (mut tree, mut env) = parts.base.lay()?;
-    if let Some(python) = &parts.python {
-        python::install(&mut tree, python)?;
-    }
-    if let Some(files) = &parts.conda {
-        conda::install(&mut tree, files, &mut env)?;
-    }
-    let program = app::add(&mut tree, parts)?;
+/// Those of [`Ground::lay`].
+pub fn assemble(parts: &Parts<'_>, ground: Ground) -> Result<Assembled> {
+    let Ground { mut tree, mut env } = ground;
+    let program = app::add_program(&mut tree, parts)?;
     let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
     licences::add(&mut tree, parts, &libraries.wheels)?;
-    let of_conda = parts.conda.as_ref().map(|_| format!("/{}/bin:", conda::PREFIX));
-    let path = format!(
-        "/{BIN}:{}{}",
-        of_conda.unwrap_or_default(),
-        env.get("PATH").map_or(PATH, String::as_str)
-    );
+    let path = format!("/{BIN}:{}", env.get("PATH").map_or(PATH, String::as_str));
     env.insert("PATH".to_owned(), path);
     if libraries.need_path {
         let further = env.get("LD_LIBRARY_PATH").filter(|path| !path.is_empty());

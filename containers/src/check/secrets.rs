@@ -64,7 +64,7 @@ pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding
         {
             let message = "programs keep credentials there";
             findings.push(Finding::error("secret", path, message).hint(HINT));
-        } else if node.layer == Layer::App && holds_key(&node.what) {
+        } else if matches!(node.layer, Layer::App | Layer::Run(_)) && holds_key(&node.what) {
             let message = "it is a private key, and anyone who has the image can read it";
             findings.push(Finding::error("secret", path, message).hint(HINT));
         }

@@ -35,6 +35,22 @@ pub struct ImageLock {
     pub python: Option<LockedPython>,
     /// The archive of an environment.
     pub conda: Option<CondaArchive>,
+    /// Results of the recipe's steps, in their order; empty until a build has run them.
+    pub steps: Vec<LockedStep>,
+}
+
+/// The result of a step of `[[run]]`; also its form in the lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedStep {
+    /// Digest of the step's script.
+    pub script: OciDigest,
+    /// Digest of all that decides about the result: the step, and the image that it is run over.
+    pub inputs: OciDigest,
+    /// Digest of what the step did: paths, modes, links and contents.
+    pub layer: OciDigest,
+    /// Whether two runs, side by side, did the same.
+    pub reproducible: bool,
 }
 
 /// A Debian archive.

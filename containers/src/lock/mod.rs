@@ -11,7 +11,7 @@ mod text;
 mod vendor;
 
 pub use self::changes::{BaseMoved, Changes};
-pub use self::document::{Debian, ImageLock, Oci, python_inputs, recipe_digest};
+pub use self::document::{Debian, ImageLock, LockedStep, Oci, python_inputs, recipe_digest};
 pub use self::resolve::{DEFAULT_SUITE, resolve};
 pub(crate) use self::resolve::{OnBase, resolve_on};
 pub(crate) use self::text::LOCK_BEGINS;

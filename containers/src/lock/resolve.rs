@@ -83,6 +83,7 @@ pub(crate) fn resolve_on(
         wheels: Vec::new(),
         python: None,
         conda: conda_archive(recipe, dir)?,
+        steps: Vec::new(),
     };
     if let Some(asked) = &recipe.python {
         python::check_input(asked, dir)?;

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Debian, ImageLock, Oci};
+use super::document::{Debian, ImageLock, LockedStep, Oci};
 use crate::conda::CondaArchive;
 use crate::package::file_name;
 use crate::python::LockedPython;
@@ -62,6 +62,8 @@ struct Text {
     python: Option<LockedPython>,
     #[serde(skip_serializing_if = "Option::is_none")]
     conda: Option<CondaArchive>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    run: Vec<LockedStep>,
 }
 
 impl ImageLock {
@@ -120,6 +122,7 @@ impl ImageLock {
             wheels: read.wheel,
             python: read.python,
             conda: read.conda,
+            steps: read.run,
         };
         if let Err((place, reason)) = lock.sound() {
             return Err(wrong(text.find(&place).unwrap_or(0), reason));
@@ -144,6 +147,7 @@ impl ImageLock {
             wheel: sorted.wheels,
             python: sorted.python,
             conda: sorted.conda,
+            run: sorted.steps,
         };
         // The lock is plain text, numbers and tables, all of which TOML has.
         format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
@@ -266,6 +270,12 @@ mod tests {
                 }],
             }),
             conda: Some(CondaArchive { path: "env.tar.gz".to_owned(), bytes: 7, sha256 }),
+            steps: vec![LockedStep {
+                script: sha256.into(),
+                inputs: sha256.into(),
+                layer: sha256.into(),
+                reproducible: true,
+            }],
         }
     }
 

@@ -9,11 +9,12 @@ use serde::Serialize;
 use super::compile_python::compile_python;
 use super::maintainer_scripts::maintainer_scripts;
 use super::program::program;
+use super::steps::steps;
 use super::{
-    Asked, AssembledImage, BuildOptions, ImageFormat, ImageWatch, Note, Output, Places, Program,
-    Project, Step, Writing, lock, unpack,
+    Asked, AssembledImage, BuildOptions, BuiltStep, ImageFormat, ImageWatch, Note, Output, Places,
+    Program, Project, Step, Writing, lock, unpack,
 };
-use crate::assemble::{Base, Parts};
+use crate::assemble::{Base, Ground, Parts};
 use crate::check::{CheckReport, size};
 use crate::export::ImageFacts;
 use crate::fetch::Transport;
@@ -34,6 +35,8 @@ pub struct Built {
     pub sbom: Vec<PathBuf>,
     /// Values of the image that jobs must ask for.
     pub facts: ImageFacts,
+    /// What became of the recipe's steps, in their order.
+    pub steps: Vec<BuiltStep>,
     /// The result of all checks: whether the image would run.
     pub check: CheckReport,
     /// Results of the command lines with which HTCondor tests and starts an image, as far as they
@@ -64,13 +67,14 @@ pub fn build(
     let project = Project::open(&options.recipe)?;
     let lock = lock::current(options, &project, transport, watch)?;
     let program = program(options, &project)?;
-    let image = assembled(options, &project, &lock, program.as_ref(), transport, watch)?;
+    let (image, steps) = assembled(options, &project, &lock, program.as_ref(), transport, watch)?;
     image.brought.iter().for_each(|library| watch.note(&Note::Brought(library)));
     let mut built = Built {
         dry_run: options.dry_run,
         outputs: Vec::new(),
         sbom: Vec::new(),
         facts: image.facts.clone(),
+        steps,
         check: image.report.clone(),
         replay: Vec::new(),
         files: image.files(),
@@ -87,7 +91,7 @@ pub fn build(
     Ok(built)
 }
 
-/// Fetches and unpacks the packages, and lays all together.
+/// Fetches and unpacks the packages, runs the steps, and lays all together.
 fn assembled(
     options: &BuildOptions<'_>,
     project: &Project,
@@ -95,7 +99,7 @@ fn assembled(
     program: Option<&Program>,
     transport: &dyn Transport,
     watch: &dyn ImageWatch,
-) -> Result<AssembledImage> {
+) -> Result<(AssembledImage, Vec<BuiltStep>)> {
     if let Some(dir) = options.vendor.iter().find(|dir| !dir.is_dir()) {
         return Err(Error::NoFolder { path: dir.display().to_string() });
     }
@@ -139,9 +143,12 @@ fn assembled(
         program: program.map(|program| program.path.as_path()),
         dir: &project.dir,
     };
+    let mut ground = Ground::lay(&parts)?;
+    let steps = steps(options, project, lock, &mut ground, watch)?;
     let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
     let asked = Asked { form: options.form(), host_paths: &options.host_paths };
-    super::image(&parts, lock, &project.text, cargo_lock, &asked)
+    let image = super::image(&parts, ground, lock, &project.text, cargo_lock, &asked)?;
+    Ok((image, steps))
 }
 
 fn replays<'a>(options: &'a BuildOptions<'_>, watch: &'a dyn ImageWatch) -> Result<Replays<'a>> {

@@ -61,20 +61,22 @@ pub(super) fn maintainer_scripts(
 
 /// Why the scripts are not run, as far as the lock and the options say it.
 fn obstacle(options: &BuildOptions<'_>, lock: &ImageLock) -> Option<String> {
-    let here = if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 };
-    let arch = lock.platform.0;
     if options.no_scripts {
         Some("the build was told not to run them".to_owned())
     } else if lock.oci.is_some() {
         Some("scripts are not run over another image".to_owned())
     } else if lock.tools.is_empty() {
         Some("the lock file names no packages to run them with".to_owned())
-    } else if arch != here {
-        let (here, arch) = (here.name(), arch.name());
-        Some(format!("this machine is {here}, and the image is for {arch}"))
     } else {
-        None
+        other_arch(lock)
     }
+}
+
+/// Why programs of the image do not run here, if it is for another CPU architecture.
+pub(super) fn other_arch(lock: &ImageLock) -> Option<String> {
+    let here = if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 };
+    let (is_other, here, arch) = (lock.platform.0 != here, here.name(), lock.platform.0.name());
+    is_other.then(|| format!("this machine is {here}, and the image is for {arch}"))
 }
 
 /// Does what is known of the scripts. If that is not all, it is an error, unless the build was told so.

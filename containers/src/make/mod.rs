@@ -67,6 +67,7 @@ mod maintainer_scripts;
 mod options;
 mod program;
 mod project;
+mod steps;
 mod unpack;
 mod write;
 
@@ -77,6 +78,7 @@ pub use self::lock::{LockOptions, Locked, lock};
 pub use self::options::{BuildOptions, ImageCompression, ImageFormat};
 pub use self::program::{Compile, Program};
 pub use self::project::Project;
+pub use self::steps::BuiltStep;
 pub use self::unpack::{Places, Unpacked, unpack};
 pub(crate) use self::write::{Named, write_sif};
 pub use self::write::{Output, OutputLayer, Writing, name_by_content};

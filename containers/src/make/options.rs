@@ -53,10 +53,12 @@ pub struct BuildOptions<'a> {
     pub dry_run: bool,
     /// Paths of this machine that nothing inside should name.
     pub host_paths: Vec<String>,
-    /// The tools that run maintainer scripts and replay HTCondor's lines.
+    /// The tools that run maintainer scripts and steps, and replay HTCondor's lines.
     pub tools: Tools,
-    /// Do what is known of maintainer scripts, and do not run them.
+    /// Do what is known of maintainer scripts, and do not run them; steps are refused.
     pub no_scripts: bool,
+    /// Variables that steps with a network see, such as `HTTPS_PROXY`; the image does not have them.
+    pub proxies: Vec<(String, String)>,
 }
 
 impl BuildOptions<'_> {
@@ -83,6 +85,7 @@ impl BuildOptions<'_> {
             host_paths: Vec::new(),
             tools: Tools::default(),
             no_scripts: false,
+            proxies: Vec::new(),
         }
     }
 

@@ -44,7 +44,7 @@ pub struct Output {
 /// A layer of an OCI image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutputLayer {
-    /// Name of the layer: `base`, `cuda`, `libtorch`, `python` or `app`.
+    /// Name of the layer: `base`, `packages`, `cuda`, `libtorch`, `python`, `run` or `app`.
     pub name: &'static str,
     /// Digest of the layer's uncompressed tar.
     pub diff_id: OciDigest,

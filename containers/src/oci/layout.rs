@@ -122,7 +122,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<WrittenOci> {
         (config.progress)(before);
     }
     let is_made = |layer: &Layer| config.base.is_none() || *layer != Layer::Base;
-    for layer in Layer::ALL.into_iter().filter(is_made) {
+    for layer in tree.layers().into_iter().filter(is_made) {
         let nodes = layer::nodes(tree, layer);
         if !nodes.is_empty() {
             let packed = pack(&nodes, config, before, &blobs)?;

@@ -3,7 +3,7 @@
 use toml::de::{DeTable, DeValue};
 
 /// Sections with their keys; a section without any takes all.
-const KNOWN: [(&str, &[&str]); 9] = [
+const KNOWN: [(&str, &[&str]); 10] = [
     ("image", &["name", "platform"]),
     ("base", &["scratch", "debian", "oci", "packages"]),
     ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
@@ -13,6 +13,7 @@ const KNOWN: [(&str, &[&str]); 9] = [
         &["lock", "requirements", "extras", "groups", "wheels", "interpreter", "build", "bytecode"],
     ),
     ("conda", &["archive"]),
+    ("run", &["script", "network", "workdir", "env"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),
     ("labels", &[]),
@@ -36,8 +37,14 @@ pub(super) fn unknown(text: &str) -> Result<Option<Unknown>, toml::de::Error> {
             let reason = format!("unknown section `{name}`");
             return Ok(Some(Unknown { at: key.span().start, reason, hint: hint(name, &sections) }));
         };
-        let DeValue::Table(inside) = value.get_ref() else { continue };
-        for key in inside.keys().filter(|_| !keys.is_empty()) {
+        let tables: Vec<_> = match value.get_ref() {
+            DeValue::Table(table) => vec![table],
+            DeValue::Array(array) => {
+                array.iter().filter_map(|one| one.get_ref().as_table()).collect()
+            }
+            _ => continue,
+        };
+        for key in tables.iter().flat_map(|table| table.keys()).filter(|_| !keys.is_empty()) {
             let inner: &str = key.get_ref();
             if !keys.contains(&inner) {
                 let reason = format!("unknown key `{inner}` in `[{name}]`");

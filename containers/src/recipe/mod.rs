@@ -26,13 +26,17 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub use self::sections::{
-    App, BaseSection, CondaSection, Cuda, ImageSection, OciBase, Platform, PythonSection, Runtime,
-    TargetSection, Torch,
+    App, BaseSection, CondaSection, Cuda, ImageSection, OciBase, Platform, PythonSection, RunStep,
+    Runtime, TargetSection, Torch,
 };
+use crate::rootfs::RootPath;
 use crate::{Error, Result};
 
 /// Stands in `packages` for those of a base that names none.
 pub(crate) const DEFAULT: &str = "default";
+
+/// Most steps of a recipe: each is a layer of an OCI image, which 127 layers are the most of.
+const MAX_STEPS: usize = 64;
 
 /// Largest recipe read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -58,6 +62,9 @@ pub struct Recipe {
     /// `[conda]`: an environment of conda.
     #[serde(default)]
     pub conda: Option<CondaSection>,
+    /// `[[run]]`: commands that are run over what the recipe says so far, in their order.
+    #[serde(default)]
+    pub run: Vec<RunStep>,
     /// `[target]`: the GPUs and container runtimes it must run on.
     #[serde(default)]
     pub target: TargetSection,
@@ -177,12 +184,33 @@ impl Recipe {
                 return Err(("conda", reason.to_owned()));
             }
         }
-        for name in self.env.keys() {
-            if !crate::singularity::is_variable(name) {
-                let reason = format!("`{name}` is not the name of an environment variable");
-                return Err(("env", reason));
+        self.check_steps()?;
+        check_variables(&self.env).map_err(|reason| ("env", reason))
+    }
+
+    fn check_steps(&self) -> Result<(), (&'static str, String)> {
+        let wrong = |reason: String| Err(("run", reason));
+        if self.run.len() > MAX_STEPS {
+            return wrong(format!("{} steps, at most {MAX_STEPS} are possible", self.run.len()));
+        }
+        for step in &self.run {
+            if step.script.trim().is_empty() {
+                return wrong("the `script` of a step is empty".to_owned());
             }
+            if !step.workdir.starts_with('/') || RootPath::new(&step.workdir).is_err() {
+                let found = &step.workdir;
+                return wrong(format!("`workdir` is `{found}`, expected a path such as `/src`"));
+            }
+            check_variables(&step.env).map_err(|reason| ("run", reason))?;
         }
         Ok(())
+    }
+}
+
+/// Names of environment variables that a shell takes.
+fn check_variables(env: &BTreeMap<String, String>) -> Result<(), String> {
+    match env.keys().find(|name| !crate::singularity::is_variable(name)) {
+        Some(name) => Err(format!("`{name}` is not the name of an environment variable")),
+        None => Ok(()),
     }
 }

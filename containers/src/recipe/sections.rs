@@ -1,5 +1,6 @@
 //! The sections of a recipe.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -148,7 +149,7 @@ pub struct App {
     pub embed: bool,
     /// Further files: path in the image, path here.
     #[serde(default)]
-    pub files: std::collections::BTreeMap<String, PathBuf>,
+    pub files: BTreeMap<String, PathBuf>,
 }
 
 /// `[cuda]`.
@@ -200,6 +201,31 @@ pub struct PythonSection {
 pub struct CondaSection {
     /// An archive that `conda-pack` made.
     pub archive: PathBuf,
+}
+
+/// A table of `[[run]]`: a step of one's own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunStep {
+    /// The text for `sh -e`, or a script that begins with `#!` and its interpreter in the image.
+    pub script: String,
+    /// Whether it sees the network of the machine that builds the image.
+    #[serde(default)]
+    pub network: bool,
+    /// The folder of the image that it starts in, which is made if it is not there.
+    #[serde(default = "root")]
+    pub workdir: String,
+    /// Environment variables for this step alone.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+impl RunStep {
+    /// The first line of the script that says something, for messages.
+    pub fn first_line(&self) -> &str {
+        let mut lines = self.script.lines().map(str::trim);
+        lines.find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default()
+    }
 }
 
 /// A version of `torch`, such as `2.11.0` or `2.11.0+cpu`.
@@ -266,6 +292,10 @@ impl<'de> Deserialize<'de> for Runtime {
 
 fn yes() -> bool {
     true
+}
+
+fn root() -> String {
+    "/".to_owned()
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

@@ -24,16 +24,21 @@ pub enum Layer {
     Libtorch,
     /// Python packages.
     Python,
+    /// What a step of the recipe made, by its number from 0.
+    Run(u8),
     /// The program, and the files that describe the image.
     App,
 }
 
 impl Layer {
-    /// All layers, in the order of the image.
-    pub const ALL: [Self; 6] =
-        [Self::Base, Self::Packages, Self::Cuda, Self::Libtorch, Self::Python, Self::App];
+    /// Returns the layer with this name; all steps have the same.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let all = [Self::Base, Self::Packages, Self::Cuda, Self::Libtorch, Self::Python];
+        let all = all.into_iter().chain([Self::Run(0), Self::App]);
+        all.into_iter().find(|layer| layer.name() == name)
+    }
 
-    /// The layer's name in tables: `base`, `packages`, `cuda`, `libtorch`, `python`, `app`.
+    /// The layer's name in tables: `base`, `packages`, `cuda`, `libtorch`, `python`, `run`, `app`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
@@ -41,6 +46,7 @@ impl Layer {
             Self::Cuda => "cuda",
             Self::Libtorch => "libtorch",
             Self::Python => "python",
+            Self::Run(_) => "run",
             Self::App => "app",
         }
     }
@@ -321,6 +327,11 @@ impl Rootfs {
     /// All nodes by path, directories before their contents.
     pub fn iter(&self) -> impl Iterator<Item = (&RootPath, &Node)> {
         self.nodes.iter()
+    }
+
+    /// The layers that its nodes belong to, in the order of the image.
+    pub(crate) fn layers(&self) -> BTreeSet<Layer> {
+        self.nodes.values().map(|node| node.layer).collect()
     }
 
     /// Bytes of all files.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::scratch::PRIVATE;
+use crate::singularity::quoted;
 use crate::{Error, Result};
 
 /// Run by this machine's shell in the namespace. `root` is moved over the machine's own root, which
@@ -42,7 +42,7 @@ mkdir -m 1777 "$1/tmp"
 mount --bind "$1/tmp" "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -m 1777 "$root/run/lock"
-echo localhost >/proc/sys/kernel/hostname 2>/dev/null || true
+{ echo localhost >/proc/sys/kernel/hostname; } 2>/dev/null || true
 cd "$root"
 mount --no-mtab --move . /
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin chroot . /bin/sh "$2"
@@ -59,10 +59,8 @@ mount --no-mtab --move . /
 "#;
 
 /// The folders of programs, on this machine and inside.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Longest time that all scripts may take; those of 300 packages take a minute.
-const TIMEOUT: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that are kept of what scripts print.
 const TAIL: u64 = 64 << 10;
@@ -74,8 +72,10 @@ pub(super) struct Enter<'a> {
     pub(super) unshare: &'a Path,
     /// The folder of [`Scratch`](super::scratch::Scratch).
     pub(super) dir: &'a Path,
-    /// Environment variables inside.
-    pub(super) env: &'a [(&'a str, String)],
+    /// Whether the network of this machine is seen inside.
+    pub(super) network: bool,
+    /// The longest time that it may take.
+    pub(super) limit: Option<Duration>,
     /// Set when the work is to stop.
     pub(super) cancel: &'a AtomicBool,
 }
@@ -85,6 +85,8 @@ pub(super) struct Enter<'a> {
 pub(super) struct Ended {
     /// Whether it ended well.
     pub(super) ok: bool,
+    /// Its exit status or signal.
+    pub(super) how: String,
     /// The end of what it printed.
     pub(super) said: String,
 }
@@ -96,10 +98,10 @@ pub(super) struct Ended {
 pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
     let dir = tempfile::TempDir::with_prefix_in("gular-namespace-", temp);
     let dir = dir.map_err(Error::io("create", temp))?;
-    let mut command = namespace(unshare);
+    let mut command = namespace(unshare, false);
     command.args(["sh", "-c", ALLOWED, "sh"]);
     command.arg(dir.path());
-    let ended = match ended(command, dir.path(), &AtomicBool::new(false)) {
+    let ended = match ended(command, dir.path(), None, &AtomicBool::new(false)) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(Some("`setpriv` of util-linux is not installed".to_owned()));
         }
@@ -109,13 +111,16 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
     Ok((!ended.ok).then_some(last))
 }
 
-fn namespace(unshare: &Path) -> Command {
+fn namespace(unshare: &Path, network: bool) -> Command {
     // If this process is killed, so is all that runs in the namespace.
     let mut command = Command::new("setpriv");
     command.env_clear().env("PATH", PATH);
     command.args(["--pdeathsig", "KILL"]).arg(unshare);
-    command.args(["--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc", "--uts"]);
+    command.args(["--user", "--map-root-user", "--mount", "--pid", "--ipc", "--uts"]);
     command.args(["--fork", "--kill-child"]);
+    if !network {
+        command.arg("--net");
+    }
     // Nothing in it can type into the terminal that the build was started from.
     command.args(["setsid", "--wait"]);
     command
@@ -127,17 +132,25 @@ impl Enter<'_> {
     /// # Errors
     /// [`Error::Io`], [`Error::Cancelled`].
     pub(super) fn script(&self, script: &str) -> Result<Ended> {
-        let mut command = namespace(self.unshare);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        // Its own programs stand before those of the image.
-        command.env("PATH", format!("/{PRIVATE}/bin:{PATH}"));
+        let mut command = namespace(self.unshare, self.network);
         command.args(["sh", "-c", ENTER, "sh"]).arg(self.dir).arg(script);
-        ended(command, self.dir, self.cancel)
+        ended(command, self.dir, self.limit, self.cancel)
     }
 }
 
+/// The lines that set variables inside. Outside, they could change what the programs of this machine
+/// do.
+pub(super) fn exports<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    env.into_iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect()
+}
+
 /// Runs a command to its end. What it prints goes to a file in `dir`.
-fn ended(mut command: Command, dir: &Path, cancel: &AtomicBool) -> Result<Ended> {
+fn ended(
+    mut command: Command,
+    dir: &Path,
+    limit: Option<Duration>,
+    cancel: &AtomicBool,
+) -> Result<Ended> {
     let path = dir.join("printed");
     let out = File::create(&path).map_err(Error::io("create", &path))?;
     let errors = out.try_clone().map_err(Error::io("open", &path))?;
@@ -145,18 +158,18 @@ fn ended(mut command: Command, dir: &Path, cancel: &AtomicBool) -> Result<Ended>
     let program = PathBuf::from(command.get_program());
     let mut child = command.spawn().map_err(Error::io("start", &program))?;
     let start = Instant::now();
-    let ok = loop {
+    let (ok, how) = loop {
         if let Some(status) = child.try_wait().map_err(Error::io("wait for", &program))? {
-            break status.success();
+            break (status.success(), status.to_string());
         }
         let cancelled = cancel.load(Ordering::Relaxed);
-        if cancelled || start.elapsed() > TIMEOUT {
+        if cancelled || limit.is_some_and(|limit| start.elapsed() > limit) {
             let _ = child.kill();
             let _ = child.wait();
             if cancelled {
                 return Err(Error::Cancelled);
             }
-            break false;
+            break (false, "it took too long".to_owned());
         }
         thread::sleep(PAUSE);
     };
@@ -166,5 +179,5 @@ fn ended(mut command: Command, dir: &Path, cancel: &AtomicBool) -> Result<Ended>
     let read = file.seek(SeekFrom::Start(len.saturating_sub(TAIL)));
     read.and_then(|_| file.take(TAIL).read_to_end(&mut said)).map_err(Error::io("read", &path))?;
     fs::remove_file(&path).map_err(Error::io("remove", &path))?;
-    Ok(Ended { ok, said: String::from_utf8_lossy(&said).into_owned() })
+    Ok(Ended { ok, how, said: String::from_utf8_lossy(&said).into_owned() })
 }

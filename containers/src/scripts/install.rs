@@ -1,13 +1,14 @@
 //! Runs the scripts of an image's packages, twice, and keeps what they did.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::thread;
+use std::time::Duration;
 
 use super::changes::{Change, Changes, changes};
 use super::database::{self, DIR, Installed};
-use super::enter::{Ended, Enter};
+use super::differing::{Differing, add_differing, differing_paths, twice};
+use super::enter::{Ended, Enter, PATH, exports};
 use super::leftovers::reason;
 use super::scratch::{MOUNTS, PRIVATE, Scratch};
 use super::timed;
@@ -18,8 +19,8 @@ use crate::{Error, Package, Result, Sha256, UnixTime};
 
 /// Changes with everything that decides about the result but the packages.
 const PROCEDURE: &str = "scripts-3";
-/// Where the list of files that differ is kept in the result; the image does not get it.
-const DIFFERING: &str = ".gular/differing";
+/// Longest time that all scripts may take; those of 300 packages take a minute.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Programs that are not what the package has, while scripts run: name, text.
 ///
@@ -94,15 +95,6 @@ pub(crate) struct Installation<'a> {
     pub(crate) cancel: &'a AtomicBool,
 }
 
-/// A file that was not the same after scripts were run twice.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Differing {
-    /// The package whose script was running when it was written.
-    pub(crate) package: String,
-    /// The file.
-    pub(crate) path: String,
-}
-
 /// The name of the scripts' result in the store.
 pub(crate) fn key(own: &[Package], tools: &[Package], time: UnixTime) -> String {
     let packages = own.iter().map(|package| package.sha256.to_string());
@@ -137,22 +129,9 @@ pub(crate) fn run(with: &Installation<'_>, filling: &mut Filling) -> Result<()> 
     let of_tools = unpacked.iter().map(|(path, _)| path).filter(|path| own.get(path).is_none());
     let base = Prepared { own: &own, before: &before, of_tools: of_tools.collect() };
     let script = script(&packages);
-    // Side by side, so that the second run costs little time.
-    let (first, second) = thread::scope(|scope| {
-        let second = scope.spawn(|| base.once(with, &script));
-        (base.once(with, &script), second.join())
-    });
-    let first = first?;
-    let second = second.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let (first, second) = twice(|| base.once(with, &script))?;
     first.changes.fill(&first.scratch, filling, with.limits)?;
-    let differing = first.differing(&second);
-    if !differing.is_empty() {
-        let lines = differing.iter().map(|one| format!("{} {}\n", one.package, one.path));
-        let lines: String = lines.collect();
-        let place = RootPath::new(DIFFERING)?;
-        filling.add_file(&place, 0o644, &mut lines.as_bytes(), with.limits)?;
-    }
-    Ok(())
+    add_differing(&first.differing(&second), filling, with.limits)
 }
 
 /// Refuses packages with something else where this machine mounts and writes.
@@ -173,25 +152,6 @@ fn reserved(with: &Installation<'_>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Takes the list of files that differed out of a result of [`run`].
-///
-/// # Errors
-/// [`Error::Io`].
-pub(crate) fn take_differing(listing: &mut Listing) -> Result<Vec<Differing>> {
-    let Some(at) = listing.entries.iter().position(|entry| entry.path == DIFFERING) else {
-        return Ok(Vec::new());
-    };
-    let entry = listing.entries.remove(at);
-    let What::File(bytes) = listing.what(&entry)? else { return Ok(Vec::new()) };
-    let text = bytes.text(u64::MAX)?.unwrap_or_default();
-    let lines = text.lines().filter_map(|line| line.split_once(' '));
-    let one = |(package, path): (&str, &str)| Differing {
-        package: package.to_owned(),
-        path: path.to_owned(),
-    };
-    Ok(lines.map(one).collect())
 }
 
 /// The script that runs all others: first those that come before a package is unpacked, and then
@@ -236,7 +196,9 @@ impl Prepared<'_> {
             scratch.add_own(name, text)?;
         }
         scratch.add_own("bin/gular-log", LOGGER)?;
-        let mut start = START.to_owned();
+        let env = environment(with.time);
+        let env = env.iter().map(|(name, value)| (*name, value.as_str()));
+        let mut start = format!("{}{START}", exports(env));
         if self.own.follow(&RootPath::new("sbin/ldconfig")?).is_some() {
             let is_file = |path: &&&RootPath| {
                 let node = self.before.get(path);
@@ -249,9 +211,13 @@ impl Prepared<'_> {
         }
         scratch.add_own("start", &start)?;
         scratch.add_own("scripts", script)?;
-        let env = environment(with.time);
-        let dir = scratch.dir();
-        let enter = Enter { unshare: with.unshare, dir, env: &env, cancel: with.cancel };
+        let enter = Enter {
+            unshare: with.unshare,
+            dir: scratch.dir(),
+            network: false,
+            limit: Some(TIMEOUT),
+            cancel: with.cancel,
+        };
         let ended = enter.script(&format!("/{PRIVATE}/start"))?;
         if !ended.ok {
             return Err(failed(&ended));
@@ -274,11 +240,9 @@ impl Prepared<'_> {
 impl Done {
     /// What another run made otherwise, with the packages that did it.
     fn differing(&self, other: &Self) -> Vec<Differing> {
-        let (one, two) = (&self.changes.made, &other.changes.made);
-        let paths: BTreeSet<_> = one.keys().chain(two.keys()).collect();
-        let differs = |path: &&&RootPath| one.get(path) != two.get(path);
-        let found = paths.iter().filter(differs).map(|path| {
-            let run = if self.changes.at.contains_key(*path) { self } else { other };
+        let paths = differing_paths(&self.changes, &other.changes).into_iter();
+        let found = paths.map(|path| {
+            let run = if self.changes.at.contains_key(path) { self } else { other };
             Differing { package: run.package(path), path: path.to_string() }
         });
         found.collect()
@@ -306,7 +270,11 @@ fn environment(time: UnixTime) -> Vec<(&'static str, String)> {
         ("TZ", "UTC"),
     ];
     let fixed = fixed.into_iter().map(|(name, value)| (name, value.to_owned()));
-    fixed.chain([("SOURCE_DATE_EPOCH", time.clamped_to_u64().to_string())]).collect()
+    let epoch = time.clamped_to_u64().to_string();
+    // Our own programs stand before those of the image.
+    fixed
+        .chain([("SOURCE_DATE_EPOCH", epoch), ("PATH", format!("/{PRIVATE}/bin:{PATH}"))])
+        .collect()
 }
 
 /// The packages whose scripts failed, and what they said.
@@ -344,9 +312,10 @@ mod tests {
     #[test]
     fn a_failing_script_is_named_with_what_it_said() {
         let said = "Setting up a (1) ...\ncannot write\ndpkg: error processing package a (--configure):\n installed a package post-installation script subprocess returned error exit status 1\nErrors were encountered while processing:\n a\n";
-        let error = failed(&Ended { ok: false, said: said.to_owned() });
+        let error = failed(&Ended { ok: false, how: String::new(), said: said.to_owned() });
         assert_eq!(error.to_string(), "the maintainer scripts of `a` failed: cannot write");
-        let error = failed(&Ended { ok: false, said: "mount: no\n".to_owned() });
+        let error =
+            failed(&Ended { ok: false, how: String::new(), said: "mount: no\n".to_owned() });
         assert_eq!(error.to_string(), "the maintainer scripts failed: mount: no");
     }
 

@@ -16,13 +16,20 @@ enum Paths {
 
 use Paths::{At, Ending, Named};
 
-/// Changes that are left out of an image, each with its reason.
-const LEFTOVERS: &[(Paths, &str)] = &[
+/// Changes that are left out whatever was run, each with its reason.
+const OF_ALL: &[(Paths, &str)] = &[
     (At("dev"), "mounted while scripts run, and by every runtime"),
     (At("proc"), "mounted while scripts run, and by every runtime"),
     (At("run"), "mounted while scripts run"),
     (At("sys"), "mounted by every runtime"),
     (At("tmp"), "mounted while scripts run"),
+    (At("etc/.pwd.lock"), "a lock file (lckpwdf(3))"),
+    (At("var/cache/ldconfig"), "holds inode numbers and times (ldconfig(8))"),
+    (At("var/tmp"), "temporary"),
+];
+
+/// Changes by maintainer scripts that are left out.
+const OF_PACKAGES: &[(Paths, &str)] = &[
     (At("usr/share/info"), "an index of pages that the image does not have"),
     (At("usr/share/man"), "pages that the image does not have, and links to them"),
     (At("usr/sbin/policy-rc.d"), "ours: no service is started while an image is made"),
@@ -41,27 +48,33 @@ const LEFTOVERS: &[(Paths, &str)] = &[
     (At("var/cache/apparmor"), "a cache for one kernel"),
     (At("var/cache/debconf"), "answers to questions of installation, with their times"),
     (At("var/cache/fontconfig"), "holds the times of folders, which are others in an image"),
-    (At("var/cache/ldconfig"), "holds inode numbers and times (ldconfig(8))"),
     (At("var/cache/man"), "an index of pages that the image does not have"),
     (At("var/lib/systemd/catalog/database"), "made by journald, which no image starts"),
     (At("var/lib/ucf"), "state of ucf(1), which the image does not need"),
     (At("var/lib/xml-core/catalog.old"), "an earlier state"),
     (At("var/log"), "times of installation"),
-    (At("var/tmp"), "temporary"),
     (At("etc/passwd-"), "an earlier state (shadow(5))"),
     (At("etc/group-"), "an earlier state (shadow(5))"),
     (At("etc/shadow-"), "an earlier state (shadow(5))"),
     (At("etc/gshadow-"), "an earlier state (shadow(5))"),
     (At("etc/subuid-"), "an earlier state (shadow(5))"),
     (At("etc/subgid-"), "an earlier state (shadow(5))"),
-    (At("etc/.pwd.lock"), "a lock file (lckpwdf(3))"),
     (Named("__pycache__"), "byte code with times; the image's own is made afterwards"),
     (Ending(".dpkg-tmp"), "a file that was being replaced"),
     (Ending(".pyc"), "byte code with times; the image's own is made afterwards"),
 ];
 
-/// Why a change is left out; `None` if it is not.
+/// Why a change by a maintainer script is left out; `None` if it is not.
 pub(super) fn reason(path: &RootPath) -> Option<&'static str> {
+    reason_of_all(path).or_else(|| find(OF_PACKAGES, path))
+}
+
+/// Why a change is left out whatever made it; `None` if it is not.
+pub(super) fn reason_of_all(path: &RootPath) -> Option<&'static str> {
+    find(OF_ALL, path)
+}
+
+fn find(leftovers: &[(Paths, &'static str)], path: &RootPath) -> Option<&'static str> {
     let inside = |dir: &str| {
         path.as_str().strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -70,7 +83,7 @@ pub(super) fn reason(path: &RootPath) -> Option<&'static str> {
         Named(name) => path.as_str().split('/').any(|segment| segment == name),
         Ending(end) => path.name().ends_with(end),
     };
-    LEFTOVERS.iter().find(|(paths, _)| means(paths)).map(|(_, reason)| *reason)
+    leftovers.iter().find(|(paths, _)| means(paths)).map(|(_, reason)| *reason)
 }
 
 #[cfg(test)]

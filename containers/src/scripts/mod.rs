@@ -1,8 +1,10 @@
-//! Maintainer scripts of Debian packages, run over the tree of an image without root.
+//! Maintainer scripts of Debian packages, and steps of the recipe, run over the tree of an image
+//! without root.
 //!
 //! ```text
 //! packages of the image ─┐
 //! tools: dpkg, perl, …  ─┴▶ a folder ─ preinst ▶ dpkg --configure -a ▶ what changed ▶ Listing
+//! the image so far ───────▶ a folder ─ the script of the step ───────▶ what changed ▶ Listing
 //! ```
 //!
 //! The scripts run in a user namespace of their own, in which they are root, see no network, no
@@ -12,25 +14,29 @@
 //! and no image needs.
 //!
 //! The result is a [`Listing`](crate::store::Listing) in the store, so that it is made once for a
-//! set of packages. Where there are no user namespaces, [`read()`] tells what is known of scripts
-//! from what is not.
+//! set of packages, or for a step and all that it sees. Where there are no user namespaces,
+//! [`read()`] tells what is known of scripts from what is not; of a step, nothing is known.
 
 mod changes;
 mod database;
+mod differing;
 mod enter;
 mod install;
 mod leftovers;
 mod read;
 mod scratch;
+mod step;
 mod timed;
 
 use crate::Result;
 use crate::rootfs::{Layer, Rootfs};
 use crate::store::Listing;
 
+pub(crate) use self::differing::take_differing;
 pub(crate) use self::enter::allowed;
-pub(crate) use self::install::{Installation, key, run, take_differing};
+pub(crate) use self::install::{Installation, key, run};
 pub(crate) use self::read::read;
+pub(crate) use self::step::{StepRun, inputs, layer_digest, run_step};
 
 /// What maintainer scripts make of a base.
 #[derive(Debug, Clone, Default)]

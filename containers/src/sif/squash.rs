@@ -15,7 +15,7 @@ use gular_squashfs::write::{
 use super::image::{Contents, Squash};
 use super::write::Writer;
 use crate::blocks::{EarlierBlocks, Found, Placed, RUN_BLOCKS, key};
-use crate::rootfs::{FileBytes, Layer, Node, RootPath, Rootfs, What, bytes_of};
+use crate::rootfs::{FileBytes, Node, RootPath, Rootfs, What, bytes_of};
 use crate::{Error, Result};
 
 /// The block size of `mksquashfs`: with larger blocks the image is smaller, but reading one page
@@ -85,7 +85,7 @@ pub(super) fn squash(
     let mut files = Files { writer, settings, lent, watch, lendable, fragments, reused: 0 };
     let mut nodes = Tree::new(meta(root));
     // Files of a layer lie together: what seldom changes first.
-    for layer in Layer::ALL {
+    for layer in tree.layers() {
         let of_layer = tree.iter().skip(1).filter(|(_, node)| node.layer == layer);
         for (path, node) in of_layer {
             let inner = match &node.what {

@@ -323,7 +323,7 @@ impl Search<'_> {
                 diff_id,
                 bytes,
                 media_type: layer.media_type().to_string(),
-                part: Layer::ALL.into_iter().find(|layer| Some(layer.name()) == part),
+                part: part.and_then(Layer::named),
             });
         }
         Ok(all)
