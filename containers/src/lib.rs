@@ -65,6 +65,7 @@ pub mod sif;
 pub mod singularity;
 pub mod store;
 mod stored_image;
+mod swept_dir;
 mod unix_time;
 pub mod wheel;
 

@@ -23,6 +23,7 @@ use crate::elf::ElfFacts;
 use crate::fetch::Transport;
 use crate::package::names_a_user;
 use crate::store::Limits;
+use crate::swept_dir::SweptDir;
 use crate::wheel::each_file;
 use crate::{Error, Package, Result, Sha256};
 
@@ -59,7 +60,7 @@ impl Builder<'_> {
         let dir = std::path::absolute(self.dir).map_err(Error::io("read", self.dir))?;
         let built = dir.join(BUILT.trim_start_matches("./"));
         fs::create_dir_all(&built).map_err(Error::io("create", &built))?;
-        let temp = tempfile::tempdir_in(&built).map_err(Error::io("create", &built))?;
+        let temp = SweptDir::new(".tmp", &built)?;
         let (key, fetched) = match source {
             Source::Archive(listed) => {
                 let path = self.archive(listed, &dir, temp.path())?;

@@ -5,10 +5,11 @@ use std::fs::{self, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::scratch::{MOUNTS, PRIVATE, Scratch, open_folders};
+use super::scratch::{MOUNTS, PRIVATE, Scratch};
 use crate::hash_file::blake3_of;
 use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
 use crate::store::{Filling, Limits, MemberKind};
+use crate::swept_dir::open_folders;
 use crate::{Error, Result};
 
 /// A change to one path.

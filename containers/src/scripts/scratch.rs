@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
-use tempfile::TempDir;
 
 use crate::rootfs::{FileBytes, RootPath, Rootfs, What};
+use crate::swept_dir::SweptDir;
 use crate::{Error, Result, UnixTime};
 
 /// The folder in it that our own files are mounted on.
@@ -21,8 +21,6 @@ const OWN: &str = "own";
 pub(super) const MOUNTS: [&str; 5] = ["dev", "proc", "run", "sys", "tmp"];
 /// How names of these folders begin.
 const PREFIX: &str = "gular-scripts-";
-/// The age below which a folder may not be locked yet.
-const UNLOCKED: Duration = Duration::from_secs(60);
 /// Longest file of our own that is read.
 const MAX_OWN: u64 = 64 << 20;
 
@@ -36,9 +34,7 @@ const MAX_OWN: u64 = 64 << 20;
 /// ```
 #[derive(Debug)]
 pub(super) struct Scratch {
-    dir: TempDir,
-    /// Tells others that the folder is in use.
-    _lock: File,
+    dir: SweptDir,
     /// What each file looked like after it was written.
     stamps: HashMap<RootPath, Stamp>,
 }
@@ -64,13 +60,7 @@ impl Scratch {
     /// # Errors
     /// [`Error::Io`].
     pub(super) fn write(tree: &Rootfs, temp: &Path, time: UnixTime) -> Result<Self> {
-        sweep(temp);
-        let dir = TempDir::with_prefix_in(PREFIX, temp);
-        let dir = dir.map_err(Error::io("create", temp))?;
-        let lock = File::open(dir.path()).map_err(Error::io("open", dir.path()))?;
-        // Where folders cannot be locked, nobody takes them for left over, either.
-        let _ = lock.try_lock();
-        let mut scratch = Self { dir, _lock: lock, stamps: HashMap::new() };
+        let mut scratch = Self { dir: SweptDir::new(PREFIX, temp)?, stamps: HashMap::new() };
         let root = scratch.root();
         for folder in [&root, &scratch.dir().join(OWN)] {
             fs::create_dir(folder).map_err(Error::io("create", folder))?;
@@ -180,44 +170,6 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Folders that nobody may write to cannot be emptied.
-        let _ = open_folders(self.dir());
-    }
-}
-
-/// Removes folders of processes that were killed.
-fn sweep(temp: &Path) {
-    let Ok(entries) = fs::read_dir(temp) else { return };
-    for entry in entries.flatten() {
-        let place = entry.path();
-        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
-        let age = entry.metadata().and_then(|meta| meta.modified()).map(|time| time.elapsed());
-        // A new one may not be locked yet.
-        let is_old = matches!(age, Ok(Ok(age)) if age > UNLOCKED);
-        if is_ours && is_old && File::open(&place).is_ok_and(|dir| dir.try_lock().is_ok()) {
-            let _ = open_folders(&place);
-            let _ = fs::remove_dir_all(&place);
-        }
-    }
-}
-
-/// Lets us read and change all folders below one.
-pub(super) fn open_folders(dir: &Path) -> std::io::Result<()> {
-    let meta = fs::symlink_metadata(dir)?;
-    if meta.mode() & 0o700 != 0o700 {
-        fs::set_permissions(dir, Permissions::from_mode(meta.mode() | 0o700))?;
-    }
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_folders(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
 fn copy(bytes: &FileBytes, place: &Path) -> Result<()> {
     match bytes {
         FileBytes::Bytes(bytes) => fs::write(place, bytes).map_err(Error::io("write", place)),
@@ -239,25 +191,6 @@ mod tests {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
-
-    #[test]
-    fn folders_of_killed_processes_are_removed_and_those_in_use_stay() {
-        let temp = tempfile::tempdir().unwrap();
-        let used = Scratch::write(&Rootfs::default(), temp.path(), UnixTime(1)).unwrap();
-        let left = temp.path().join("gular-scripts-left");
-        let new = temp.path().join("gular-scripts-new");
-        let other = temp.path().join("other");
-        for folder in [&left, &new, &other] {
-            fs::create_dir(folder).unwrap();
-            fs::write(folder.join("file"), "").unwrap();
-        }
-        for folder in [used.dir(), &left, &other] {
-            File::open(folder).unwrap().set_modified(UNIX_EPOCH).unwrap();
-        }
-        sweep(temp.path());
-        assert!(used.root().exists() && new.exists() && other.exists());
-        assert!(!left.exists());
-    }
 
     #[test]
     fn what_scripts_made_of_it_leads_nowhere_else() {
