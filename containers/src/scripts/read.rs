@@ -26,6 +26,7 @@ const DONE: &[(&str, &str)] = &[
     ("libc-bin", "the cache of libraries, without which ld.so looks into the folders"),
     ("libc6", "restarts services after an update"),
     ("libgcrypt20", "removes files of earlier versions"),
+    ("libgssapi-krb5-2", "copies a file of versions before 1.12"),
     ("openssl", "moves files of old versions"),
     ("procps", "settings of the kernel at its start"),
     ("python3", "byte code, and a file that says so"),
