@@ -24,8 +24,15 @@ const MAX_PLAIN: u64 = 1 << 30;
 /// Memory that decompression may use: `xz -9` has a dictionary of 64 MiB.
 const MAX_XZ_MEMORY: u64 = 128 << 20;
 
-/// Names that a typing error may have meant.
-const KNOWN: [&str; 6] = ["bullseye", "bookworm", "trixie", "forky", "sid", "unstable"];
+/// Names that a typing error may have meant, with the numbers of the releases.
+const KNOWN: [(&str, &str); 6] = [
+    ("bullseye", "11"),
+    ("bookworm", "12"),
+    ("trixie", "13"),
+    ("forky", "14"),
+    ("sid", ""),
+    ("unstable", ""),
+];
 
 /// The contents of a Release file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,10 +235,33 @@ fn system_time(time: UnixTime) -> Option<SystemTime> {
 }
 
 fn nearest(suite: &str) -> Option<String> {
-    let near = KNOWN.iter().map(|known| (strsim::osa_distance(suite, known), known)).min();
+    // `12` and `12.5` are numbers of a release.
+    let number = suite.split('.').next().unwrap_or_default();
+    if let Some((name, _)) = KNOWN.iter().find(|(_, of)| !of.is_empty() && *of == number) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    let near = KNOWN.iter().map(|(known, _)| (strsim::osa_distance(suite, known), known)).min();
     near.map(|(distance, known)| match distance {
         0 => "check that the URL is a Debian mirror".to_owned(),
         1..=3 => format!("did you mean `{known}`?"),
         _ => "releases have names such as bookworm (12) or trixie (13)".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_known_by_its_number_and_by_a_name_that_is_nearly_right() {
+        for (suite, expected) in [
+            ("12", "did you mean `bookworm`?"),
+            ("13.1", "did you mean `trixie`?"),
+            ("bokworm", "did you mean `bookworm`?"),
+            ("bookworm", "check that the URL is a Debian mirror"),
+            ("jammy-jellyfish", "releases have names such as bookworm (12) or trixie (13)"),
+        ] {
+            assert_eq!(nearest(suite).as_deref(), Some(expected), "{suite}");
+        }
+    }
 }

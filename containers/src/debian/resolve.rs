@@ -118,16 +118,11 @@ pub(super) fn resolve_with<'a>(
 ) -> Result<Vec<&'a DebianPackage>> {
     let mut chosen: BTreeMap<&str, &DebianPackage> = BTreeMap::new();
     let mut todo = VecDeque::new();
-    for name in wanted {
-        let Some(package) = archive.get(name) else {
-            let near = archive.packages.keys().map(|key| (strsim::osa_distance(name, key), key));
-            let near = near.min().filter(|(distance, _)| *distance <= 2);
-            return Err(Error::Package {
-                name: name.clone(),
-                reason: "the archive has no such package".to_owned(),
-                hint: near.map(|(_, key)| format!("did you mean `{key}`?")),
-            });
-        };
+    let unknown: Vec<&String> = wanted.iter().filter(|name| archive.get(name).is_none()).collect();
+    if !unknown.is_empty() {
+        return Err(unknown_names(archive, &unknown));
+    }
+    for package in wanted.iter().filter_map(|name| archive.get(name)) {
         if chosen.insert(&package.name, package).is_none() {
             todo.push_back(package);
         }
@@ -156,6 +151,29 @@ pub(super) fn resolve_with<'a>(
         }
     }
     Ok(chosen.into_values().collect())
+}
+
+/// The error for names that the archive does not have: all of them, with similar ones.
+fn unknown_names(archive: &Archive, names: &[&String]) -> Error {
+    let near = |name: &&&String| {
+        let near = archive.packages.keys().map(|key| (strsim::osa_distance(name, key), key));
+        near.min().filter(|(distance, _)| *distance <= 2).map(|(_, key)| key.clone())
+    };
+    let hints: Vec<String> = match names {
+        [one] => near(&one).map(|key| format!("`{key}`")).into_iter().collect(),
+        names => {
+            let pairs = names.iter().filter_map(|name| Some((name, near(&name)?)));
+            pairs.map(|(name, key)| format!("`{key}` for `{name}`")).collect()
+        }
+    };
+    Error::Package {
+        name: names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join("`, `"),
+        reason: match names {
+            [_] => "the archive has no such package".to_owned(),
+            _ => "the archive has no such packages".to_owned(),
+        },
+        hint: (!hints.is_empty()).then(|| format!("did you mean {}?", hints.join(", "))),
+    }
 }
 
 /// Returns the packages that are needed to run the scripts of `packages`, beside themselves, and
@@ -347,6 +365,12 @@ pub(super) mod tests {
             "cannot add the Debian package `a`: it depends on b or c, which the archive does not have"
         );
         assert_eq!(error("bb").hint().unwrap(), "did you mean `b`?");
+        let wanted = ["ab", "b", "other", "bc"].map(str::to_owned);
+        let error = resolve(&archive, &wanted).unwrap_err();
+        let expected =
+            "cannot add the Debian package `ab`, `other`, `bc`: the archive has no such packages";
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(error.hint().unwrap(), "did you mean `a` for `ab`, `b` for `bc`?");
     }
 
     #[test]
