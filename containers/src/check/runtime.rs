@@ -137,7 +137,7 @@ fn runnable(
         findings.push(Finding::error(rule, path, message).hint("give it mode 0755"));
     }
     if let Some(fault) = scripts::fault(inventory, source)? {
-        findings.push(Finding::error("interpreter", path, fault));
+        findings.push(scripts::finding(Severity::Error, path, fault));
     }
     Ok(())
 }

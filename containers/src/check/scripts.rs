@@ -14,7 +14,7 @@ use crate::{Error, Result};
 const MAX_SHEBANG: u64 = 256;
 
 /// Debian packages with interpreters that scripts name (Debian 12).
-const INTERPRETERS: [(&str, &str); 13] = [
+const INTERPRETERS: [(&str, &str); 14] = [
     ("Rscript", "r-base-core"),
     ("awk", "mawk"),
     ("bash", "bash"),
@@ -23,6 +23,7 @@ const INTERPRETERS: [(&str, &str); 13] = [
     ("ksh", "ksh"),
     ("node", "nodejs"),
     ("perl", "perl"),
+    ("python", "python-is-python3"),
     ("python3", "python3"),
     ("ruby", "ruby"),
     ("tclsh", "tcl"),
@@ -69,24 +70,29 @@ pub(super) fn check(
     }
     for ((severity, fault), scripts) in lacking {
         let Some((first, others)) = scripts.split_first() else { continue };
-        let mut message = fault.clone();
+        let mut message = fault;
         match others {
             [] => {}
             [other] => message.push_str(&format!("; `{other}`, too")),
             others => message.push_str(&format!("; {} other scripts, too", others.len())),
         }
-        let finding = Finding::new(severity, "interpreter", first, message);
-        let package = INTERPRETERS.iter().find(|(name, _)| {
-            fault.contains(&format!("/{name}`")) || fault.contains(&format!("env {name}`"))
-        });
-        findings.push(match package {
-            Some((_, package)) => {
-                finding.hint(format!("add `{package}` to `base.packages`, beside `default`"))
-            }
-            None => finding,
-        });
+        findings.push(finding(severity, first, message));
     }
     Ok(())
+}
+
+/// The finding for a script with this fault, with the package that has its interpreter.
+pub(super) fn finding(severity: Severity, path: &RootPath, fault: String) -> Finding {
+    let package = INTERPRETERS.iter().find(|(name, _)| {
+        fault.contains(&format!("/{name}`")) || fault.contains(&format!("env {name}`"))
+    });
+    let finding = Finding::new(severity, "interpreter", path, fault);
+    match package {
+        Some((_, package)) => {
+            finding.hint(format!("add `{package}` to `base.packages`, beside `default`"))
+        }
+        None => finding,
+    }
 }
 
 /// What keeps Linux from starting a script; `None` for what is not one, or starts.
@@ -163,6 +169,17 @@ pub(super) fn first_line(source: &FileBytes) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_package_with_an_interpreter_is_named() {
+        let hint = |text: &str| {
+            let fault = format!("it is a script for `{text}`, which is not in the image");
+            finding(Severity::Error, &RootPath::ROOT, fault).hint.unwrap_or_default()
+        };
+        assert_eq!(hint("env python3"), "add `python3` to `base.packages`, beside `default`");
+        assert!(hint("/usr/bin/python").contains("`python-is-python3`"));
+        assert_eq!(hint("/usr/bin/my-python"), "");
+    }
 
     #[test]
     fn env_takes_all_that_follows_for_one_name_unless_it_is_told_to_split() {
