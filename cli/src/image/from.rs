@@ -13,8 +13,9 @@ use crate::show::{self, AsIs};
 /// Write a recipe from a Dockerfile or an Apptainer definition file
 ///
 /// Takes what a recipe can say: the base, Debian packages, Python packages, files, variables,
-/// labels, and how the program is started. What it cannot say is listed line by line on stderr, and
-/// in comments of the recipe. Nothing of the file is run.
+/// labels, and how the program is started. Other commands become steps of `[[run]]`. What a recipe
+/// cannot say is listed line by line on stderr, and in comments of the recipe. Nothing of the file
+/// is run.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image from Dockerfile --output image.toml")]
 pub(super) struct FromArgs {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::copy::Copied;
 use super::draft::Draft;
+use super::leftovers::{Leftover, Need};
 use super::options::{
     APT_LETTERS, APT_VALUES, CHOOSING, Given, PIP_FLAGS, PIP_OTHERS, PIP_TAKEN, PIP_VALUES,
     SETTINGS, given, takes_next,
@@ -19,6 +20,12 @@ enum Outcome {
     /// The image is the same without it.
     Nothing,
     Left(Fate),
+    /// It makes something that only a step can.
+    Makes(Fate),
+    /// The same, with a program that only the file's own base has.
+    MakesOnImage(Fate),
+    /// It changes nothing that an image needs, unless a step follows or came before.
+    Beside(Fate),
     /// `apt-get install`.
     Packages,
     /// `pip install`.
@@ -29,7 +36,7 @@ const NEEDLESS: Outcome = Outcome::Nothing;
 const VENV: Outcome = Outcome::Left(Fate::Different(
     "packages are installed for the image's own Python, without a virtual environment",
 ));
-const CONDA: Outcome = Outcome::Left(Fate::Missing(
+const CONDA: Outcome = Outcome::MakesOnImage(Fate::Missing(
     "a recipe takes a whole environment: pack one that works with `conda-pack`, and name the archive in `[conda]`; or name the packages that PyPI has in the requirements",
 ));
 const UPGRADE: Outcome = Outcome::Left(Fate::Different(
@@ -50,24 +57,24 @@ const WHEEL: Outcome = Outcome::Left(Fate::Missing(
     "build its wheel with `uv build --wheel`, and name it in `wheels` of `[python]`",
 ));
 const FETCH: Outcome =
-    Outcome::Left(Fate::Missing("fetch it to this machine, and name it in `[app.files]`"));
+    Outcome::Makes(Fate::Missing("fetch it to this machine, and name it in `[app.files]`"));
 const BUILD: Outcome =
-    Outcome::Left(Fate::Missing("build it on this machine, and name the result in `[app.files]`"));
+    Outcome::Makes(Fate::Missing("build it on this machine, and name the result in `[app.files]`"));
 const OTHER_PACKAGES: Outcome =
     Outcome::Left(Fate::Missing("only packages of Debian's own archive can be installed"));
 const USERS: Outcome = Outcome::Left(Fate::Different("jobs run as the user who starts them"));
 const LOCALE: Outcome =
     Outcome::Left(Fate::Different("the locale `C.UTF-8` is in every image, others are not"));
-const R: Outcome = Outcome::Left(Fate::Missing(
+const R: Outcome = Outcome::Makes(Fate::Missing(
     "name Debian's packages of R in `packages`, such as `r-cran-dplyr`",
 ));
-const OWNER: Outcome = Outcome::Left(Fate::Different(
+const OWNER: Outcome = Outcome::Beside(Fate::Different(
     "all files belong to root and can be read by everyone; programs must be executable on this machine",
 ));
-const FOLDER: Outcome = Outcome::Left(Fate::Different(
+const FOLDER: Outcome = Outcome::Beside(Fate::Different(
     "an empty folder is not made: jobs write to folders that are mounted",
 ));
-const CACHE: Outcome = Outcome::Left(Fate::Different(
+const CACHE: Outcome = Outcome::Beside(Fate::Different(
     "libraries are found in the system's folders; name others in `LD_LIBRARY_PATH`",
 ));
 
@@ -124,6 +131,7 @@ const COMMANDS: &[(&[&str], Outcome)] = &[
     (&["conda", "config"], NEEDLESS),
     (&["conda", "init"], NEEDLESS),
     (&["conda"], CONDA),
+    (&["export"], NEEDLESS),
     (&["set"], NEEDLESS),
     (&["echo"], NEEDLESS),
     (&["true"], NEEDLESS),
@@ -170,10 +178,48 @@ const COMMANDS: &[(&[&str], Outcome)] = &[
     (&["install.r"], R),
 ];
 
+/// Programs that need more than a step may do: other users, services, the kernel.
+const NO_STEP: [&str; 10] = [
+    "chroot",
+    "docker",
+    "iptables",
+    "modprobe",
+    "mount",
+    "service",
+    "su",
+    "sysctl",
+    "systemctl",
+    "umount",
+];
+
+/// Programs that install packages: in a text that is not understood, they would not find what they
+/// need in the image.
+const INSTALLS: [&str; 15] = [
+    "apk",
+    "apt",
+    "apt-get",
+    "aptitude",
+    "dnf",
+    "dpkg",
+    "microdnf",
+    "pip",
+    "pip3",
+    "pipenv",
+    "poetry",
+    "uv",
+    "yum",
+    "zypper",
+    "add-apt-repository",
+];
+
 /// What becomes of a command that no row of the table has.
-fn unknown() -> Outcome {
-    Outcome::Left(Fate::Missing("a recipe does not run this command"))
+fn unknown(text: &str) -> Outcome {
+    let mut words = text.split(|c: char| c.is_whitespace() || ";&|(){}`\"'".contains(c));
+    let is_other = |word: &str| NO_STEP.contains(&word) || INSTALLS.contains(&word);
+    if words.any(is_other) { Outcome::Left(NOT_RUN) } else { Outcome::Makes(NOT_RUN) }
 }
+
+const NOT_RUN: Fate = Fate::Missing("a recipe does not run this command");
 
 /// Programs with other names.
 const SAME: [(&str, &str); 9] = [
@@ -215,6 +261,10 @@ pub(super) struct Walk<'a> {
     pub(super) environment: Vec<(usize, String)>,
     /// Variables that are set for the present command alone.
     pub(super) before: Vec<(String, String)>,
+    /// The present command as it was written.
+    pub(super) source: String,
+    /// Commands that only a step can run.
+    pub(super) leftovers: Vec<Leftover>,
 }
 
 impl Walk<'_> {
@@ -228,13 +278,21 @@ impl Walk<'_> {
     fn command(&mut self, command: &Command, line: usize) {
         let text = &command.text;
         self.before.clear();
+        self.source.clone_from(&command.source);
         if !command.is_plain {
             if let Some(assignment) = to_environment(text) {
                 self.environment.push((line, assignment));
                 return;
             }
             self.variables.forget_assigned(text);
-            return self.outcome(unknown(), line, text, &[]);
+            return match assigned(text) {
+                // What pip is told is part of the requirements.
+                Some(name) if name.starts_with("PIP_") || name.starts_with("UV_") => {
+                    self.draft.fate(line, text, NOT_RUN);
+                }
+                Some(_) => self.leave(line, text, Need::State, None),
+                None => self.outcome(unknown(text), line, text, &[]),
+            };
         }
         // A command that is not understood is shown as it is.
         let words = match self.variables.expand(text, true) {
@@ -252,7 +310,7 @@ impl Walk<'_> {
                 };
             }
         };
-        let Some(words) = words else { return self.outcome(unknown(), line, text, &[]) };
+        let Some(words) = words else { return self.outcome(unknown(text), line, text, &[]) };
         let words = self.names(&words);
         let outcome = outcome_of(&words);
         self.outcome(outcome, line, text, &words);
@@ -273,12 +331,12 @@ impl Walk<'_> {
                     for (name, value) in others.iter().filter_map(|word| assigns(word)) {
                         self.variables.set(&name, value);
                     }
-                    return vec![":".to_owned()];
+                    return vec!["export".to_owned()];
                 }
                 word if assigns(word).is_some() => {
                     if let (true, Some((name, value))) = (others.is_empty(), assigns(word)) {
                         self.variables.set(&name, value);
-                        return vec![":".to_owned()];
+                        return vec!["export".to_owned()];
                     }
                     self.before.extend(assigns(word));
                     rest = others;
@@ -315,13 +373,15 @@ impl Walk<'_> {
             "cd" | "pushd" => {
                 let to = rest.first().map_or("/root", String::as_str);
                 self.folder = joined(&self.folder, to);
-                return;
+                return self.leave(line, text, Need::State, None);
             }
+            "export" => return self.leave(line, text, Need::State, None),
             "rm" => {
                 let mut paths = rest.iter().filter(|word| !word.starts_with('-'));
                 let is_cache = |path: &String| CACHES.iter().any(|cache| path.contains(cache));
                 if !paths.all(is_cache) {
-                    self.draft.other(line, text, "nothing is removed from the image");
+                    let fate = Fate::Different("nothing is removed from the image");
+                    self.leave(line, text, Need::Beside, Some(fate));
                 }
                 return;
             }
@@ -356,9 +416,18 @@ impl Walk<'_> {
         match outcome {
             Outcome::Nothing => {}
             Outcome::Left(fate) => self.draft.fate(line, text, fate),
+            Outcome::Makes(fate) => self.leave(line, text, Need::Makes, Some(fate)),
+            Outcome::MakesOnImage(fate) => self.leave(line, text, Need::MakesOnImage, Some(fate)),
+            Outcome::Beside(fate) => self.leave(line, text, Need::Beside, Some(fate)),
             Outcome::Packages => self.packages(line, text, rest),
             Outcome::Wheels => self.wheels(line, text, first, rest),
         }
+    }
+
+    fn leave(&mut self, line: usize, text: &str, need: Need, fate: Option<Fate>) {
+        let source = self.source.strip_prefix("sudo ").unwrap_or(&self.source);
+        let source = source.strip_prefix("-E ").unwrap_or(source).to_owned();
+        self.leftovers.push(Leftover { line, text: text.to_owned(), source, need, fate });
     }
 
     /// `apt-get … install …`
@@ -574,6 +643,16 @@ impl Walk<'_> {
     }
 }
 
+/// The variable, if a text only gives it the output of a command.
+fn assigned(text: &str) -> Option<&str> {
+    let text = text.strip_prefix("export ").unwrap_or(text);
+    let (name, value) = text.split_once('=')?;
+    let value = value.trim_matches('"');
+    let is_output = value.starts_with("$(") && value.ends_with(')')
+        || value.starts_with('`') && value.ends_with('`');
+    (crate::singularity::is_variable(name) && is_output).then_some(name)
+}
+
 /// The line that `echo '…' >> $APPTAINER_ENVIRONMENT` adds to the variables of the image
 /// (<https://apptainer.org/docs/user/main/environment_and_metadata.html>).
 fn to_environment(text: &str) -> Option<String> {
@@ -638,7 +717,7 @@ fn outcome_of(words: &[String]) -> Outcome {
     let fits = |row: &&(&[&str], Outcome)| {
         row.0.iter().enumerate().all(|(n, wanted)| verbs.get(n) == Some(wanted))
     };
-    COMMANDS.iter().find(fits).map_or_else(unknown, |(_, outcome)| *outcome)
+    COMMANDS.iter().find(fits).map_or_else(|| unknown(program), |(_, outcome)| *outcome)
 }
 
 /// A path in the image, from a folder in it; without a `/` at its end unless the path has one.

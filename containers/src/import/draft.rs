@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::step::Fate;
+use crate::recipe::RunStep;
 
 /// A line of the file that the recipe does not say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,6 +56,8 @@ pub(super) struct Draft {
     pub(super) indexes: Vec<(usize, String, Option<String>)>,
     /// Path in the image without a leading `/`, path from the context.
     pub(super) files: BTreeMap<String, String>,
+    /// The steps of `[[run]]`.
+    pub(super) steps: Vec<RunStep>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) left_out: Vec<LeftOutLine>,

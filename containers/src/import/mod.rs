@@ -4,6 +4,7 @@
 //! ```text
 //! text ─ dockerfile, definition ▶ steps ─ translate ▶ draft ─ write ▶ recipe, files beside it
 //!                                  └─ shell, command: the commands of RUN and %post
+//!                                      └─ leftovers: those that become steps
 //! ```
 //!
 //! Nothing of the file is run.
@@ -14,6 +15,7 @@ mod copy;
 mod definition;
 mod dockerfile;
 mod draft;
+mod leftovers;
 mod options;
 mod shell;
 mod step;

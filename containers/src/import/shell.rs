@@ -7,8 +7,30 @@ pub(super) struct Command {
     /// The line where it begins, counted from 0 at the beginning of the text.
     pub(super) line: usize,
     pub(super) text: String,
+    /// The same as it was written: the parts of a construct as they are joined there.
+    pub(super) source: String,
     /// Whether it consists of words alone.
     pub(super) is_plain: bool,
+}
+
+/// The characters of a text, and where the next one is.
+struct Chars<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Chars<'_> {
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
+    }
+
+    fn next_if(&mut self, is_wanted: impl Fn(char) -> bool) -> Option<char> {
+        self.peek().filter(|c| is_wanted(*c)).inspect(|c| self.at += c.len_utf8())
+    }
+
+    fn next(&mut self) -> Option<char> {
+        self.next_if(|_| true)
+    }
 }
 
 /// Words that begin a construct, and those that end it.
@@ -28,10 +50,12 @@ const SILENCED: [&str; 7] = [
 
 /// Splits a shell's text.
 pub(super) fn commands(text: &str) -> Vec<Command> {
-    let mut parts = Splitter::default();
-    let mut chars = text.chars().peekable();
+    let mut parts = Splitter { whole: text, ..Splitter::default() };
+    let mut chars = Chars { text, at: 0 };
     let mut quote: Option<char> = None;
-    while let Some(c) = chars.next() {
+    loop {
+        parts.offset = chars.at;
+        let Some(c) = chars.next() else { break };
         if c == '\n' {
             parts.at += 1;
         }
@@ -53,8 +77,7 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
                     quote = None;
                 }
                 parts.push(c);
-                if open == '"' && c == '`' || c == '$' && chars.peek() == Some(&'(') && open == '"'
-                {
+                if open == '"' && c == '`' || c == '$' && chars.peek() == Some('(') && open == '"' {
                     parts.is_plain = false;
                 }
             }
@@ -63,12 +86,12 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
                 parts.push(c);
             }
             (None, '#') if parts.text.is_empty() || parts.text.ends_with(char::is_whitespace) => {
-                while chars.next_if(|c| *c != '\n').is_some() {}
+                while chars.next_if(|c| c != '\n').is_some() {}
             }
-            (None, '&') if chars.next_if_eq(&'&').is_some() => parts.end(),
+            (None, '&') if chars.next_if(|c| c == '&').is_some() => parts.end(),
             (None, ';') => {
                 // `;;` ends a case.
-                if chars.next_if_eq(&';').is_some() {
+                if chars.next_if(|c| c == ';').is_some() {
                     parts.is_plain = false;
                 }
                 parts.end();
@@ -92,14 +115,18 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
                         }
                         line.clear();
                     }
+                    parts.offset = chars.at;
                 }
                 parts.end();
             }
             (None, c @ ('|' | '<' | '(' | ')' | '`' | '&' | '>')) => {
                 if c == '(' {
                     parts.depth += 1;
-                } else if c == ')' {
+                    parts.parentheses += 1;
+                } else if c == ')' && parts.parentheses > 0 {
+                    // Others end a pattern of `case`.
                     parts.depth = parts.depth.saturating_sub(1);
+                    parts.parentheses -= 1;
                 }
                 parts.push(c);
                 parts.is_plain = false;
@@ -113,26 +140,32 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
 }
 
 #[derive(Default)]
-struct Splitter {
+struct Splitter<'a> {
+    whole: &'a str,
     found: Vec<Command>,
     text: String,
+    /// Where `text` begins in `whole`, and what is read.
+    start: usize,
+    offset: usize,
     /// The line that is read, and that where `text` begins.
     at: usize,
     began: usize,
     is_plain: bool,
     /// Constructs and parentheses that are open.
     depth: usize,
+    parentheses: usize,
     /// Where the word that may open or close a construct begins in `text`.
     command_at: usize,
 }
 
-impl Splitter {
+impl Splitter<'_> {
     fn push(&mut self, c: char) {
         if c.is_whitespace() && self.text.len() == self.command_at {
             return;
         }
         if self.text.is_empty() {
             self.began = self.at;
+            self.start = self.offset;
             self.is_plain = true;
             self.command_at = 0;
         }
@@ -174,7 +207,9 @@ impl Splitter {
             false => unsilenced(&text),
         };
         let text = text.trim_end().to_owned();
-        self.found.push(Command { line: self.began, text, is_plain });
+        let source = self.whole.get(self.start..self.offset).unwrap_or_default();
+        let source = source.trim_end().to_owned();
+        self.found.push(Command { line: self.began, text, source, is_plain });
     }
 
     /// The lines at which the documents end that the command so far begins by `<<`.
@@ -258,5 +293,19 @@ mod tests {
         );
         check("f() {\n a\n}\nb", &[(0, "f() {\na\n}", false), (3, "b", true)]);
         check("( never closed", &[(0, "( never closed", false)]);
+    }
+
+    #[test]
+    fn a_construct_is_known_as_it_was_written() {
+        let check = |text: &str, expected: &[&str]| {
+            let sources: Vec<_> = commands(text).into_iter().map(|one| one.source).collect();
+            assert_eq!(sources, expected, "{text}");
+        };
+        check("a  \\\n  b && c;d # no\ne", &["a  \\\n  b", "c", "d # no", "e"]);
+        check("if [ a ] && [ é ]; then b; fi; c", &["if [ a ] && [ é ]; then b; fi", "c"]);
+        check("case $x in\n(a) b;;\n*) c;;\nesac", &["case $x in\n(a) b;;\n*) c;;\nesac"]);
+        check("cat <<E >x\na && b\nE\nc", &["cat <<E >x\na && b\nE", "c"]);
+        check("x=$(a | b) c > /dev/null", &["x=$(a | b) c > /dev/null"]);
+        check("(cd x && make) && b", &["(cd x && make)", "b"]);
     }
 }

@@ -78,7 +78,7 @@ CMD ["--epochs", "3"]
 name = "lab"
 [base]
 debian = "bookworm"
-packages = ["default", "git", "libgl1", "python3"]
+packages = ["default", "git", "libgl1", "make", "python3"]
 [app]
 path = "lab.sh"
 [app.files]
@@ -86,6 +86,14 @@ path = "lab.sh"
 "work/requirements.txt" = "requirements.txt"
 [python]
 requirements = "requirements.txt"
+[[run]]
+script = '''
+git clone https://example.org/x.git
+cd x
+make -j4
+'''
+network = true
+workdir = "/work"
 [env]
 MODELS = "/opt/my models"
 PYTHONUNBUFFERED = "1"
@@ -106,8 +114,7 @@ maintainer = "lab"
             ),
             (12, Other, "WORKDIR /work"),
             (16, Other, "EXPOSE 8888/tcp"),
-            (17, Missing, "git clone https://example.org/x.git"),
-            (17, Missing, "make -j4"),
+            (17, Other, "git clone https://example.org/x.git; make -j4"),
         ],
     );
 }
@@ -160,7 +167,7 @@ EOF
 name = "lab"
 [base]
 debian = "bookworm"
-packages = ["default", "gdal-bin", "python3"]
+packages = ["default", "gdal-bin", "make", "python3"]
 [app]
 path = "lab.sh"
 [app.files]
@@ -168,6 +175,13 @@ path = "lab.sh"
 "opt/src" = "src"
 [python]
 requirements = "lab-requirements.txt"
+[[run]]
+script = '''
+export DEBIAN_FRONTEND=noninteractive
+if [ -d /x ]; then
+        make
+    fi
+'''
 [env]
 A = "b"
 LC_ALL = "C"
@@ -183,7 +197,7 @@ Version = "v1 2"
         &[
             (14, Missing, "source /opt/setup.sh"),
             (20, Other, "apt-get install"),
-            (23, Missing, "if [ -d /x ] then make fi"),
+            (23, Other, "if [ -d /x ] then make fi"),
             (26, Missing, "cat > /etc/a <<EOF apt-get install -y vim EOF"),
             (38, Other, "%test"),
         ],
@@ -265,8 +279,8 @@ fn packages_of_pip_are_requirements() {
         ("export PIP_CONSTRAINT=requirements.txt; pip install a", "-c requirements.txt\na\n", 0),
         ("UV_OVERRIDE=x uv pip install a", "a\n", 1),
         ("export PIP_NO_BINARY=$(x); pip install a", "a\n", 1),
-        ("V=$(date); pip install a==$V", "", 2),
-        ("if x; then V=1; fi; pip install a==$V", "", 2),
+        ("V=$(date); pip install a==$V", "", 1),
+        ("if x; then V=1; fi; pip install a==$V", "", 1),
         ("pip download a && pip cache purge", "", 1),
         ("pip install -r other.txt", "", 1),
         ("cd src && pip install -r ../requirements.txt a", "-r requirements.txt\na\n", 0),
@@ -291,7 +305,7 @@ fn packages_of_pip_are_requirements() {
         ("pip install a || true", "", 1),
         ("conda install -y numpy", "", 1),
         ("poetry install", "", 1),
-        ("R -e 'install.packages(\"x\")'", "", 1),
+        ("R -e 'install.packages(\"x\")'", "", 0),
     ] {
         assert_eq!(of(commands), (lines.to_owned(), missing), "{commands}");
     }
@@ -386,7 +400,8 @@ fn options_of_instructions_are_named() {
         ("COPY --new=1 train.py /x/", 1, 0),
         ("ADD x.tar.zst /x/", 1, 0),
         ("RUN --mount=type=cache,target=/root/.cache true", 0, 0),
-        ("RUN <<EOF\npip install a\nmake\nEOF", 1, 0),
+        ("RUN <<EOF\npip install a\nmake\nEOF", 0, 1),
+        ("RUN --mount=type=bind,source=src,target=/s make -C /s", 1, 0),
     ] {
         let made = import(&format!("FROM debian:12\n{line}\n"), |_| {}).unwrap();
         let count = |kind| made.left_out.iter().filter(|left| left.difference == kind).count();
@@ -546,5 +561,43 @@ fn a_program_starts_with_the_files_and_words_that_it_was_given() {
         ),
     ] {
         assert_eq!(script(start), expected, "{start}");
+    }
+}
+
+#[test]
+fn commands_that_make_something_become_steps() {
+    let steps = |text: &str| {
+        let made = import(text, |_| {}).unwrap();
+        let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+        let missing = made.left_out.iter().filter(|left| left.difference == Missing).count();
+        (recipe, missing)
+    };
+    let text = "FROM python:3.11\nARG V=2\nARG X=a\nWORKDIR /src\nCOPY src .\nRUN mkdir -p build && chmod 700 build\nRUN echo nothing\nRUN set -ex; export P=/opt/x; sudo make V=$V PREFIX=$P install && rm -rf /tmp/x build > /dev/null\nRUN chmod -R a+rX /opt/x\n";
+    let (recipe, missing) = steps(text);
+    assert_eq!(missing, 0);
+    let [step] = &recipe.run[..] else { panic!("{recipe:?}") };
+    let script = "(\ncd /src\nmkdir -p build\nchmod 700 build\n)\nexport P=/opt/x\nmake V=$V PREFIX=$P install\nrm -rf /tmp/x build > /dev/null\n(\ncd /src\nchmod -R a+rX /opt/x\n)\n";
+    assert_eq!(step.script, script);
+    assert_eq!((step.workdir.as_str(), step.network), ("/src", false));
+    assert_eq!(step.env, BTreeMap::from([("V".to_owned(), "2".to_owned())]));
+    assert_eq!(recipe.base.packages.unwrap(), ["default", "make", "python-is-python3", "python3"]);
+
+    for (text, count, network, missing) in [
+        ("FROM debian:12\nRUN mkdir -p /x && chmod 755 /x", 0, false, 0),
+        ("FROM debian:12\nRUN ./build.sh\nRUN curl -o /x https://a.example/x", 2, true, 0),
+        ("FROM debian:12\nRUN python3 -c 'import nltk; nltk.download(\"punkt\")'", 1, true, 0),
+        ("FROM debian:12\nRUN conda install -y numpy", 0, false, 1),
+        ("FROM continuumio/miniconda3:24\nRUN conda install -y numpy", 1, true, 0),
+        ("FROM debian:12\nRUN curl https://me:secret@a.example/x", 0, false, 1),
+        ("FROM debian:12\nRUN systemctl enable x && mount /x", 0, false, 2),
+        ("FROM debian:12\nRUN (apt-get update && apt-get install -y x) || true", 0, false, 1),
+        ("Bootstrap: docker\nFrom: debian:12\n%post\n    [[ -d /x ]] || make\n", 1, false, 0),
+    ] {
+        let (recipe, found) = steps(text);
+        assert_eq!((recipe.run.len(), found), (count, missing), "{text}: {recipe:?}");
+        let last = recipe.run.last();
+        assert_eq!(last.is_some_and(|step| step.network), network, "{text}");
+        let is_bash = last.is_some_and(|step| step.script.starts_with("#!/bin/bash\nset -e\n"));
+        assert_eq!(is_bash, text.contains("[["), "{text}");
     }
 }

@@ -6,6 +6,7 @@ use super::base::{self, Chosen};
 use super::command::{Walk, joined, name_of};
 use super::copy::{Copied, NoFile};
 use super::draft::{Base, Draft};
+use super::leftovers::{self, LeftoverRun};
 use super::step::{Fate, Start, Step, StepKind};
 use super::variables::{Unknown, Variables};
 use super::write::{Launch, write};
@@ -79,6 +80,7 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
         entrypoint: None,
         command: None,
         is_inherited: false,
+        leftovers: Vec::new(),
         options,
     };
     for (name, value) in &options.arguments {
@@ -115,6 +117,8 @@ struct Work<'a> {
     command: Option<(usize, Start)>,
     /// Whether the command is that of an earlier stage.
     is_inherited: bool,
+    /// What each `RUN` or `%post` leaves to steps.
+    leftovers: Vec<LeftoverRun>,
     options: &'a ImportOptions,
 }
 
@@ -178,9 +182,18 @@ impl Work<'_> {
                     context: &self.options.context,
                     environment: Vec::new(),
                     before: Vec::new(),
+                    source: String::new(),
+                    leftovers: Vec::new(),
                 };
                 walk.run(text, line);
-                for (line, text) in walk.environment {
+                let (environment, commands) = (walk.environment, walk.leftovers);
+                self.leftovers.push(LeftoverRun {
+                    commands,
+                    folder: self.folder.clone(),
+                    variables: self.variables.clone(),
+                    has_mounts: !mounts.is_empty(),
+                });
+                for (line, text) in environment {
                     self.environment(&text, line);
                 }
             }
@@ -382,6 +395,7 @@ impl Work<'_> {
         }
         self.draft.base.get_or_insert(Base::Debian("bookworm"));
         let is_debian = matches!(self.draft.base, Some(Base::Debian(_)));
+        leftovers::steps(std::mem::take(&mut self.leftovers), &mut self.draft);
         if is_debian {
             self.rename();
         }

@@ -6,7 +6,7 @@ use super::draft::{Base, Difference, Draft, one_line};
 use super::step::Start;
 use super::{ImportOptions, Imported};
 use crate::Result;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RunStep};
 use crate::singularity::quoted;
 
 /// How the image starts its program.
@@ -109,6 +109,7 @@ pub(super) fn write(
         let wheels: Vec<String> = draft.wheels.iter().map(|path| here(path)).collect();
         text.push_str(&format!("wheels = {}\n", list(&wheels)));
     }
+    draft.steps.iter().for_each(|step| text.push_str(&run(step)));
     for (section, values) in [("env", &draft.env), ("labels", &draft.labels)] {
         if !values.is_empty() {
             text.push_str(&format!("\n[{section}]\n"));
@@ -119,6 +120,28 @@ pub(super) fn write(
     }
     Recipe::parse(&text, "the new recipe")?;
     Ok(Imported { recipe: text, files, left_out: draft.left_out })
+}
+
+/// A table of `[[run]]`.
+fn run(step: &RunStep) -> String {
+    let script = &step.script;
+    let is_literal = |c: char| matches!(c, '\n' | '\t') || !c.is_control();
+    // Between these quotes, all stands for itself.
+    let mut text = match script.contains("'''") || !script.chars().all(is_literal) {
+        true => format!("\n[[run]]\nscript = {}\n", toml_text(script)),
+        false => format!("\n[[run]]\nscript = '''\n{script}'''\n"),
+    };
+    if step.network {
+        text.push_str("network = true\n");
+    }
+    if step.workdir != "/" {
+        text.push_str(&format!("workdir = {}\n", toml_text(&step.workdir)));
+    }
+    if !step.env.is_empty() {
+        let pairs = step.env.iter().map(|(name, value)| format!("{name} = {}", toml_text(value)));
+        text.push_str(&format!("env = {{ {} }}\n", pairs.collect::<Vec<_>>().join(", ")));
+    }
+    text
 }
 
 /// The script that starts what ENTRYPOINT and CMD, or `%runscript`, name.

@@ -1,0 +1,242 @@
+//! Commands that no other part of a recipe can say: they become steps of `[[run]]`.
+
+use std::collections::BTreeMap;
+
+use super::draft::{Base, Draft};
+use super::step::Fate;
+use super::variables::Variables;
+use crate::package::names_a_user;
+use crate::recipe::RunStep;
+
+/// A command that only a step can run.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) line: usize,
+    /// How it is shown.
+    pub(super) text: String,
+    /// As it was written.
+    pub(super) source: String,
+    pub(super) need: Need,
+    /// What is said if it does not become part of a step.
+    pub(super) fate: Option<Fate>,
+}
+
+/// Whether a command needs a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It makes something.
+    Makes,
+    /// It makes something with a program that only the file's own base has.
+    MakesOnImage,
+    /// It matters only beside such commands.
+    Beside,
+    /// It sets a variable or the folder for those that follow.
+    State,
+}
+
+/// The commands of one `RUN`, or of `%post`.
+#[derive(Debug)]
+pub(super) struct LeftoverRun {
+    pub(super) commands: Vec<Leftover>,
+    /// The folder that they begin in.
+    pub(super) folder: String,
+    /// The variables before them.
+    pub(super) variables: Variables,
+    /// Whether they see files that the image does not have.
+    pub(super) has_mounts: bool,
+}
+
+/// Programs of Debian's packages that many images have and Debian's base does not, with what they
+/// need to be of use.
+const PACKAGES: [(&str, &[&str]); 8] = [
+    ("cc", &["gcc", "libc6-dev"]),
+    ("cmake", &["cmake"]),
+    ("curl", &["curl"]),
+    ("g++", &["g++"]),
+    ("gcc", &["gcc", "libc6-dev"]),
+    ("git", &["git"]),
+    ("make", &["make"]),
+    ("wget", &["wget"]),
+];
+
+/// Words of a script that fetches something.
+const FETCHING: [&str; 21] = [
+    "aria2c",
+    "cargo",
+    "conda",
+    "cpan",
+    "curl",
+    "ftp",
+    "gem",
+    "git",
+    "go",
+    "http",
+    "https",
+    "install.packages",
+    "install.r",
+    "install2.r",
+    "mamba",
+    "micromamba",
+    "npm",
+    "pip",
+    "svn",
+    "wget",
+    "yarn",
+];
+
+/// Parts of words that say the same: `nltk.download`, `from_pretrained`.
+const FETCHING_PARTS: [&str; 2] = ["download", "from_pretrained"];
+
+/// What only bash understands.
+const OF_BASH: [&str; 5] = ["[[ ", "pipefail", "source ", "<(", "<<<"];
+
+/// Why a URL with a password does not become part of a step.
+const SECRET: &str = "a URL has a user name or password, which the recipe would reveal: fetch it to this machine, and name it in `[app.files]`";
+const MOUNTS: &str = "it sees files of `--mount`, which a step does not: copy them with `[app.files]`, and run the commands in a step of `[[run]]`";
+
+/// Makes steps of the commands that need one. What only stands beside such commands becomes part of
+/// the next step, or of the last.
+pub(super) fn steps(runs: Vec<LeftoverRun>, draft: &mut Draft) {
+    let on_image = matches!(draft.base, Some(Base::Oci(_)));
+    let has_shell = draft.base != Some(Base::Scratch);
+    let makes = |one: &Leftover| match one.need {
+        Need::Makes => true,
+        Need::MakesOnImage => on_image,
+        Need::Beside | Need::State => false,
+    };
+    let mut waiting: Vec<LeftoverRun> = Vec::new();
+    let mut last: Option<usize> = None;
+    for mut run in runs {
+        let (kept, not) = std::mem::take(&mut run.commands)
+            .into_iter()
+            .partition(|one| one.need != Need::MakesOnImage || on_image);
+        run.commands = kept;
+        leave(&not, draft);
+        let obstacle = obstacle(&run);
+        if !has_shell || obstacle.is_some() || !run.commands.iter().any(makes) {
+            match obstacle.filter(|_| has_shell && run.commands.iter().any(makes)) {
+                Some(reason) => run.commands.iter().filter(|one| makes(one)).for_each(|one| {
+                    draft.missing(one.line, &one.text, reason);
+                }),
+                None => waiting.push(run),
+            }
+            continue;
+        }
+        let before: String = std::mem::take(&mut waiting).iter().map(beside).collect();
+        tell(&run, draft);
+        let step = step(&run, &before);
+        draft.steps.push(step);
+        last = Some(draft.steps.len() - 1);
+    }
+    match last.and_then(|last| draft.steps.get_mut(last)) {
+        Some(step) => waiting.iter().for_each(|run| step.script.push_str(&beside(run))),
+        None => waiting.iter().for_each(|run| leave(&run.commands, draft)),
+    }
+    if matches!(draft.base, Some(Base::Debian(_))) {
+        for (_, packages) in PACKAGES
+            .iter()
+            .filter(|(program, _)| draft.steps.iter().any(|step| has_word(&step.script, program)))
+        {
+            draft.packages.extend(packages.iter().map(|name| (*name).to_owned()));
+        }
+    }
+}
+
+/// Says what becomes of commands without a step.
+fn leave(commands: &[Leftover], draft: &mut Draft) {
+    for one in commands {
+        one.fate.into_iter().for_each(|fate| draft.fate(one.line, &one.text, fate));
+    }
+}
+
+/// Why commands cannot become a step.
+fn obstacle(run: &LeftoverRun) -> Option<&'static str> {
+    let is_secret = |one: &Leftover| one.source.contains("://") && names_a_user(&one.source);
+    match () {
+        () if run.commands.iter().any(is_secret) => Some(SECRET),
+        () if run.has_mounts => Some(MOUNTS),
+        () => None,
+    }
+}
+
+/// Says that commands became a step.
+fn tell(run: &LeftoverRun, draft: &mut Draft) {
+    let is_shown = |one: &&Leftover| one.need != Need::State;
+    let shown: Vec<&Leftover> = run.commands.iter().filter(is_shown).collect();
+    let texts: Vec<&str> = shown.iter().map(|one| one.text.as_str()).collect();
+    let line = shown.first().map_or(1, |one| one.line);
+    let reason = "it became a step of `[[run]]`: steps run after all packages and files are there";
+    draft.other(line, &texts.join("; "), reason);
+}
+
+fn step(run: &LeftoverRun, before: &str) -> RunStep {
+    let mut script: String = run.commands.iter().map(|one| format!("{}\n", one.source)).collect();
+    script.insert_str(0, before);
+    let env: BTreeMap<String, String> = run
+        .variables
+        .all()
+        .filter(|(name, _)| !["PATH", "HOME"].contains(name) && names(&script, name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let network = FETCHING.iter().any(|word| has_word(&script, word))
+        || FETCHING_PARTS.iter().any(|part| script.contains(part));
+    if OF_BASH.iter().any(|part| script.contains(part)) {
+        script.insert_str(0, "#!/bin/bash\nset -e\n");
+    }
+    RunStep { script, network, workdir: run.folder.clone(), env }
+}
+
+/// Commands of another `RUN`, in a shell of their own.
+fn beside(run: &LeftoverRun) -> String {
+    let needs = run.commands.iter().any(|one| one.need != Need::State);
+    let lines = run.commands.iter().map(|one| format!("{}\n", one.source));
+    match needs {
+        true => format!(
+            "(\ncd {}\n{})\n",
+            crate::singularity::quoted(&run.folder),
+            lines.collect::<String>()
+        ),
+        false => String::new(),
+    }
+}
+
+/// Whether a script has a word, or a program by its path.
+fn has_word(script: &str, word: &str) -> bool {
+    let is_apart = |c: char| !c.is_ascii_alphanumeric() && !"_-+.".contains(c);
+    script.split(is_apart).any(|found| found == word)
+}
+
+/// Whether a script uses a variable.
+fn names(script: &str, variable: &str) -> bool {
+    script.split('$').skip(1).any(|rest| {
+        let rest = rest.trim_start_matches(['{', '#', '!']);
+        let after = rest.strip_prefix(variable);
+        after.is_some_and(|after| {
+            !after.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_variables_are_told_from_parts_of_others() {
+        for (script, word, expected) in [
+            ("git clone x", "git", true),
+            ("/usr/bin/curl -o x", "curl", true),
+            ("sh -c 'wget x'", "wget", true),
+            ("echo digits; my-git x", "git", false),
+            ("g++ a.cc", "g++", true),
+            ("curl https://x", "https", true),
+        ] {
+            assert_eq!(has_word(script, word), expected, "{script}");
+        }
+        for (script, expected) in
+            [("echo $A", true), ("x${A:-b}y", true), ("${#A}", true), ("$AB $B A", false)]
+        {
+            assert_eq!(names(script, "A"), expected, "{script}");
+        }
+    }
+}
