@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::script::{Script, script};
 use crate::assemble::{BIN, LIB};
 use crate::lock::ImageLock;
-use crate::recipe::{OciBase, Recipe};
+use crate::recipe::{OciBase, Recipe, RunStep};
 use crate::singularity::quoted;
 
 /// An Apptainer definition file. `program` is the built program's path on this
@@ -29,9 +29,10 @@ pub fn definition(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
             text.push_str(&format!("    {} {}\n", quoted(here), quoted(inside)));
         }
     }
-    if !commands.is_empty() {
+    if !commands.is_empty() || !recipe.run.is_empty() {
         text.push_str("\n%post\n    set -e\n");
         commands.iter().for_each(|command| text.push_str(&format!("    {command}\n")));
+        recipe.run.iter().for_each(|step| text.push_str(&format!("    ( {} )\n", command(step))));
     }
     text.push_str("\n%environment\n");
     for (name, value) in environment(recipe, lock) {
@@ -69,6 +70,10 @@ pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
     for (name, value) in environment(recipe, lock) {
         text.push_str(&format!("ENV {name}={}\n", double_quoted(&value)));
     }
+    for step in &recipe.run {
+        let words = serde_json::to_string(&["/bin/sh", "-c", &command(step)]).unwrap_or_default();
+        text.push_str(&format!("RUN {words}\n"));
+    }
     for (name, value) in &recipe.labels {
         text.push_str(&format!("LABEL {name}={}\n", double_quoted(&itself(value))));
     }
@@ -77,6 +82,19 @@ pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> S
         text.push_str(&format!("ENTRYPOINT {word}\n"));
     }
     text
+}
+
+/// A step of `[[run]]` as one command, which writes the script to a file and starts it.
+fn command(step: &RunStep) -> String {
+    const AT: &str = "/tmp/step";
+    let own = step.script.starts_with("#!");
+    let script = format!("{}{}", if own { "" } else { "#!/bin/sh -e\n" }, step.script);
+    let (folder, script) = (quoted(&step.workdir), quoted(&script));
+    let env = step.env.iter().map(|(name, value)| format!("{name}={} ", quoted(value)));
+    format!(
+        "mkdir -p {folder} && cd {folder} && printf %s {script} >{AT} && chmod 755 {AT} && {}{AT} && rm {AT}",
+        env.collect::<String>()
+    )
 }
 
 /// The files to copy: path in the image, path on this machine.
@@ -126,6 +144,19 @@ fn double_quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_is_one_command_that_a_shell_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "[[run]]\nscript = \"echo \\\"$A\\\" 'x y' >out\\nfalse\\necho not >out\"\nenv = { A = \"it's\" }\n";
+        let recipe = Recipe::parse(&format!("[image]\nname = \"a\"\n{text}"), "").unwrap();
+        let step = RunStep { workdir: dir.path().display().to_string(), ..recipe.run[0].clone() };
+        let at = dir.path().join("step").display().to_string();
+        let command = command(&step).replace("/tmp/step", &at);
+        let status = std::process::Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert!(!status.success());
+        assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), "it's x y\n");
+    }
 
     #[test]
     fn a_value_stands_for_itself() {
