@@ -188,7 +188,9 @@ fn start(with: &StepRun<'_>) -> String {
     let path = format!("/{PRIVATE}/bin:{}", env.get("PATH").copied().unwrap_or_default());
     env.insert("PATH", &path);
     let workdir = [("PWD", with.step.workdir.as_str())];
-    let begin = format!("umask 022\n{}{}cd \"$PWD\" || exit\n", exports(env), exports(workdir));
+    // What is mounted is empty.
+    let enter = "[ -d \"$PWD\" ] || mkdir -p \"$PWD\"\ncd \"$PWD\" || exit\n";
+    let begin = format!("umask 022\n{}{}{enter}", exports(env), exports(workdir));
     // A script names its interpreter itself.
     match with.step.script.starts_with("#!") {
         true => format!("{begin}exec /{PRIVATE}/step\n"),
