@@ -70,16 +70,16 @@ pub struct Assembled {
 /// The search path of the programs of a base, `sh` among them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What an image has before the recipe's steps are run, and the program is added.
+/// What an image has before the program is added: what steps of the recipe see and change.
 #[derive(Debug)]
-pub struct Ground {
+pub struct BeforeProgram {
     /// The files.
     pub tree: Rootfs,
     /// Environment variables of the base, and what the parts need.
     pub env: BTreeMap<String, String>,
 }
 
-impl Ground {
+impl BeforeProgram {
     /// Lays the base, Python packages and the recipe's files over each other.
     ///
     /// # Errors
@@ -104,9 +104,9 @@ impl Ground {
 /// Adds the program and its libraries to what is there.
 ///
 /// # Errors
-/// Those of [`Ground::lay`].
-pub fn assemble(parts: &Parts<'_>, ground: Ground) -> Result<Assembled> {
-    let Ground { mut tree, mut env } = ground;
+/// Those of [`BeforeProgram::lay`].
+pub fn assemble(parts: &Parts<'_>, before: BeforeProgram) -> Result<Assembled> {
+    let BeforeProgram { mut tree, mut env } = before;
     let program = app::add_program(&mut tree, parts)?;
     let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
     licences::add(&mut tree, parts, &libraries.wheels)?;

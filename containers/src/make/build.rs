@@ -14,7 +14,7 @@ use super::{
     Asked, AssembledImage, BuildOptions, BuiltStep, ImageFormat, ImageWatch, Note, Output, Places,
     Program, Project, Step, Writing, lock, unpack,
 };
-use crate::assemble::{Base, Ground, Parts};
+use crate::assemble::{Base, BeforeProgram, Parts};
 use crate::check::{CheckReport, size};
 use crate::export::ImageFacts;
 use crate::fetch::Transport;
@@ -143,11 +143,11 @@ fn assembled(
         program: program.map(|program| program.path.as_path()),
         dir: &project.dir,
     };
-    let mut ground = Ground::lay(&parts)?;
-    let steps = steps(options, project, lock, &mut ground, watch)?;
+    let mut before = BeforeProgram::lay(&parts)?;
+    let steps = steps(options, project, lock, &mut before, watch)?;
     let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
     let asked = Asked { form: options.form(), host_paths: &options.host_paths };
-    let image = super::image(&parts, ground, lock, &project.text, cargo_lock, &asked)?;
+    let image = super::image(&parts, before, lock, &project.text, cargo_lock, &asked)?;
     Ok((image, steps))
 }
 

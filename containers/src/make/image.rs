@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::assemble::{Assembled, Base, Ground, Parts, assemble};
+use crate::assemble::{Assembled, Base, BeforeProgram, Parts, assemble};
 use crate::check::{About, CheckReport, Form, check};
 use crate::export::ImageFacts;
 use crate::lock::ImageLock;
@@ -61,21 +61,21 @@ pub struct Asked<'a> {
     pub host_paths: &'a [String],
 }
 
-/// Assembles an image on its ground, and checks whether it would run. `text` is the recipe's,
+/// Adds the program to an image, and checks whether it would run. `text` is the recipe's,
 /// `cargo_lock` that of the program's `Cargo.lock`, for the list of what is inside.
 ///
 /// # Errors
 /// Those of [`assemble`], [`check`], and of reading what was laid together.
 pub fn image(
     parts: &Parts<'_>,
-    ground: Ground,
+    before: BeforeProgram,
     lock: &ImageLock,
     text: &str,
     cargo_lock: Option<&str>,
     asked: &Asked<'_>,
 ) -> Result<AssembledImage> {
     let recipe = parts.recipe;
-    let mut assembled = assemble(parts, ground)?;
+    let mut assembled = assemble(parts, before)?;
     let arch = recipe.image.platform.0;
     let name = recipe.image.name.clone();
     let sbom = contents(parts, lock, &assembled, cargo_lock)?;

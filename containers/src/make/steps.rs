@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::maintainer_scripts::other_arch;
 use super::{BuildOptions, ImageWatch, Note, Project, Relocked, Step};
-use crate::assemble::Ground;
+use crate::assemble::BeforeProgram;
 use crate::lock::{ImageLock, LockedStep};
 use crate::recipe::RunStep;
 use crate::rootfs::Layer;
@@ -36,15 +36,16 @@ pub(super) fn steps(
     options: &BuildOptions<'_>,
     project: &Project,
     lock: &ImageLock,
-    ground: &mut Ground,
+    before: &mut BeforeProgram,
     watch: &dyn ImageWatch,
 ) -> Result<Vec<BuiltStep>> {
-    let mut env = ground.env.clone();
+    let mut env = before.env.clone();
     env.extend(project.recipe.env.clone());
     let (mut built, mut locked) = (Vec::new(), Vec::new());
     for (number, step) in (0..).zip(&project.recipe.run) {
-        let made = Work { options, project, lock, env: &env, watch, step, number }.made(ground)?;
-        made.listing.lay_over(&mut ground.tree, Layer::Run(number))?;
+        let made =
+            StepWork { options, project, lock, env: &env, watch, step, number }.made(before)?;
+        made.listing.lay_over(&mut before.tree, Layer::Run(number))?;
         built.push(made.built);
         locked.push(made.locked);
     }
@@ -62,7 +63,7 @@ pub(super) fn steps(
 }
 
 /// A step that is worked on.
-struct Work<'a> {
+struct StepWork<'a> {
     options: &'a BuildOptions<'a>,
     project: &'a Project,
     lock: &'a ImageLock,
@@ -82,11 +83,11 @@ struct StepResult {
     locked: LockedStep,
 }
 
-impl Work<'_> {
-    fn made(&self, ground: &Ground) -> Result<StepResult> {
+impl StepWork<'_> {
+    fn made(&self, before: &BeforeProgram) -> Result<StepResult> {
         let Self { options, step, watch, lock, .. } = *self;
         let name = self.name();
-        let inputs = scripts::inputs(step, &ground.tree, self.env, lock.time)?;
+        let inputs = scripts::inputs(step, &before.tree, self.env, lock.time)?;
         let known = lock.steps.get(usize::from(self.number));
         let known = known.filter(|known| known.inputs.0 == inputs);
         if options.locked && known.is_none() {
@@ -103,7 +104,7 @@ impl Work<'_> {
             let run = StepRun {
                 name: &name,
                 step,
-                tree: &ground.tree,
+                tree: &before.tree,
                 env: self.env,
                 time: lock.time,
                 proxies: &options.proxies,
