@@ -6,7 +6,8 @@ use super::draft::{Base, Draft};
 use super::step::Fate;
 use super::variables::Variables;
 use crate::package::names_a_user;
-use crate::recipe::RunStep;
+use crate::recipe::{MAX_STEPS, RunStep};
+use crate::singularity::{is_variable, quoted};
 
 /// A command that only a step can run.
 #[derive(Debug)]
@@ -105,31 +106,33 @@ pub(super) fn steps(runs: Vec<LeftoverRun>, draft: &mut Draft) {
         Need::Beside | Need::State => false,
     };
     let mut waiting: Vec<LeftoverRun> = Vec::new();
-    let mut last: Option<usize> = None;
     for mut run in runs {
         let (kept, not) = std::mem::take(&mut run.commands)
             .into_iter()
             .partition(|one| one.need != Need::MakesOnImage || on_image);
         run.commands = kept;
         leave(&not, draft);
-        let obstacle = obstacle(&run);
-        if !has_shell || obstacle.is_some() || !run.commands.iter().any(makes) {
-            match obstacle.filter(|_| has_shell && run.commands.iter().any(makes)) {
-                Some(reason) => run.commands.iter().filter(|one| makes(one)).for_each(|one| {
-                    draft.missing(one.line, &one.text, reason);
-                }),
-                None => waiting.push(run),
+        let is_needed = has_shell && run.commands.iter().any(makes);
+        match obstacle(&run) {
+            Some(reason) if is_needed => {
+                let made = run.commands.iter().filter(|one| makes(one));
+                made.for_each(|one| draft.missing(one.line, &one.text, reason));
             }
-            continue;
+            Some(_) => leave(&run.commands, draft),
+            None if is_needed && draft.steps.len() < MAX_STEPS => {
+                let before: String = std::mem::take(&mut waiting).iter().map(beside).collect();
+                let step = step(&run, &before);
+                tell(&run, &step, draft);
+                draft.steps.push(step);
+            }
+            None => waiting.push(run),
         }
-        let before: String = std::mem::take(&mut waiting).iter().map(beside).collect();
-        tell(&run, draft);
-        let step = step(&run, &before);
-        draft.steps.push(step);
-        last = Some(draft.steps.len() - 1);
     }
-    match last.and_then(|last| draft.steps.get_mut(last)) {
-        Some(step) => waiting.iter().for_each(|run| step.script.push_str(&beside(run))),
+    match draft.steps.last_mut() {
+        Some(step) => {
+            waiting.iter().for_each(|run| step.script.push_str(&beside(run)));
+            step.network |= fetches(&step.script);
+        }
         None => waiting.iter().for_each(|run| leave(&run.commands, draft)),
     }
     if matches!(draft.base, Some(Base::Debian(_))) {
@@ -160,12 +163,15 @@ fn obstacle(run: &LeftoverRun) -> Option<&'static str> {
 }
 
 /// Says that commands became a step.
-fn tell(run: &LeftoverRun, draft: &mut Draft) {
+fn tell(run: &LeftoverRun, step: &RunStep, draft: &mut Draft) {
     let is_shown = |one: &&Leftover| one.need != Need::State;
     let shown: Vec<&Leftover> = run.commands.iter().filter(is_shown).collect();
     let texts: Vec<&str> = shown.iter().map(|one| one.text.as_str()).collect();
     let line = shown.first().map_or(1, |one| one.line);
-    let reason = "it became a step of `[[run]]`: steps run after all packages and files are there";
+    let network = if step.network { " with a network" } else { "" };
+    let reason = format!(
+        "it became a step of `[[run]]`{network}: steps run after all packages and files are there"
+    );
     draft.other(line, &texts.join("; "), reason);
 }
 
@@ -175,11 +181,11 @@ fn step(run: &LeftoverRun, before: &str) -> RunStep {
     let env: BTreeMap<String, String> = run
         .variables
         .all()
-        .filter(|(name, _)| !["PATH", "HOME"].contains(name) && names(&script, name))
+        .filter(|(name, _)| !["PATH", "HOME"].contains(name) && is_variable(name))
+        .filter(|(name, _)| names(&script, name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let network = FETCHING.iter().any(|word| has_word(&script, word))
-        || FETCHING_PARTS.iter().any(|part| script.contains(part));
+    let network = fetches(&script);
     if OF_BASH.iter().any(|part| script.contains(part)) {
         script.insert_str(0, "#!/bin/bash\nset -e\n");
     }
@@ -191,13 +197,14 @@ fn beside(run: &LeftoverRun) -> String {
     let needs = run.commands.iter().any(|one| one.need != Need::State);
     let lines = run.commands.iter().map(|one| format!("{}\n", one.source));
     match needs {
-        true => format!(
-            "(\ncd {}\n{})\n",
-            crate::singularity::quoted(&run.folder),
-            lines.collect::<String>()
-        ),
+        true => format!("(\ncd {}\n{})\n", quoted(&run.folder), lines.collect::<String>()),
         false => String::new(),
     }
+}
+
+fn fetches(script: &str) -> bool {
+    FETCHING.iter().any(|word| has_word(script, word))
+        || FETCHING_PARTS.iter().any(|part| script.contains(part))
 }
 
 /// Whether a script has a word, or a program by its path.

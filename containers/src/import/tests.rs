@@ -589,6 +589,13 @@ fn commands_that_make_something_become_steps() {
         ("FROM debian:12\nRUN conda install -y numpy", 0, false, 1),
         ("FROM continuumio/miniconda3:24\nRUN conda install -y numpy", 1, true, 0),
         ("FROM debian:12\nRUN curl https://me:secret@a.example/x", 0, false, 1),
+        (
+            "FROM debian:12\nRUN mkdir /x; export U=https://me:secret@a.example\nRUN make",
+            1,
+            false,
+            0,
+        ),
+        ("FROM debian:12\nARG a-b=1\nRUN make $a-b", 1, false, 0),
         ("FROM debian:12\nRUN systemctl enable x && mount /x", 0, false, 2),
         ("FROM debian:12\nRUN (apt-get update && apt-get install -y x) || true", 0, false, 1),
         ("Bootstrap: docker\nFrom: debian:12\n%post\n    [[ -d /x ]] || make\n", 1, false, 0),
@@ -596,6 +603,7 @@ fn commands_that_make_something_become_steps() {
         let (recipe, found) = steps(text);
         assert_eq!((recipe.run.len(), found), (count, missing), "{text}: {recipe:?}");
         let last = recipe.run.last();
+        assert!(last.is_none_or(|step| !step.script.contains("secret")), "{recipe:?}");
         assert_eq!(last.is_some_and(|step| step.network), network, "{text}");
         let is_bash = last.is_some_and(|step| step.script.starts_with("#!/bin/bash\nset -e\n"));
         assert_eq!(is_bash, text.contains("[["), "{text}");

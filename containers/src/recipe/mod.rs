@@ -36,7 +36,7 @@ use crate::{Error, Result};
 pub(crate) const DEFAULT: &str = "default";
 
 /// Most steps of a recipe: each is a layer of an OCI image, which 127 layers are the most of.
-const MAX_STEPS: usize = 64;
+pub(crate) const MAX_STEPS: usize = 64;
 
 /// Largest recipe read.
 const MAX_BYTES: u64 = 1 << 20;
