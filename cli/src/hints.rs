@@ -410,7 +410,7 @@ fn layout(error: &gular_pack::LayoutError) -> Option<String> {
             OtherFiles::Pictures => {
                 return Some(format!("to pack these pictures, {}", gular_codec::CONVERT));
             }
-            OtherFiles::Arrays => "pack TIFF, JPEG 2000 and NumPy files with `--as arrays`",
+            OtherFiles::Arrays => "pack TIFF, JPEG 2000, NIfTI and NumPy files with `--as arrays`",
             OtherFiles::Archives => {
                 "give the archive itself as SRC, or unpack each into a folder of its own"
             }
@@ -576,6 +576,9 @@ fn unlike_field(name: &str, old: bool, new: bool) -> String {
         }
         ("image_scale" | "image_offset", ..) => {
             "give the images scales and offsets if those of the base have some".to_owned()
+        }
+        ("image_world" | "image_spacing" | "image_units", ..) => {
+            "give the images as NIfTI if those of the base are, else in another format".to_owned()
         }
         (_, true, false) => {
             format!("add `--field {name}=DIR`, or the column `{name}` of a table of labels")

@@ -229,14 +229,14 @@ pub(crate) struct PackArgs {
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays`, `bytes` or `pixels`
     ///
-    /// `arrays`: TIFF, JPEG 2000, .npy files, and .npz files of one array, all of one type and
-    /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
+    /// `arrays`: TIFF, JPEG 2000, NIfTI, .npy files, and .npz files of one array, all of one type
+    /// and shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
     /// become the field `data`. `pixels`: a CSV in which each line is an image: a label (see
     /// --label-column), and in all other columns its pixel values, 0 to 255, row by row, with the
     /// channels of a pixel next to each other, or in one column `pixels` as text between spaces; or
-    /// the files of MNIST or CIFAR. The images become the field `image`, u8 `[height,
-    /// width, channels]`, with one or three channels; they are squares unless --size gives their
-    /// width and height. [default: images; pixels if SRC is a .csv or .tsv file]
+    /// the files of MNIST or CIFAR. The images become the field `image`, u8 `[height, width,
+    /// channels]`, with one or three channels; they are squares unless --size gives their width and
+    /// height. [default: images; pixels if SRC is a .csv or .tsv file]
     #[arg(
         long = "as",
         value_enum,

@@ -3,6 +3,7 @@
 
 use gular_bundle::Npy;
 use gular_codec::jpeg2000::{Jpeg2000, is_jpeg_2000};
+use gular_codec::nifti::{Nifti, is_nifti};
 use gular_codec::tiff::{Chunks, Pages, Tiff};
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 
@@ -22,6 +23,14 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         {
             let pixels = jp2.width as usize * jp2.height as usize;
             assert_eq!(values.len(), pixels * usize::from(jp2.bands) * jp2.number.bytes());
+        }
+        return;
+    }
+    if is_nifti(bytes) {
+        if let Ok(nifti) = Nifti::parse(bytes, &limits)
+            && let Ok(values) = nifti.values(bytes)
+        {
+            assert_eq!(values.len() as u64, nifti.len_bytes());
         }
         return;
     }

@@ -23,6 +23,7 @@ mod jpeg2000;
 mod labels;
 mod lists;
 mod mask_colours;
+mod nifti;
 mod pack;
 mod parquet_images;
 mod parts;

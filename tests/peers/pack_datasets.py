@@ -1,4 +1,4 @@
-"""What h5py, netCDF4 and rasterio (OpenJPEG, LERC, LZMA, WebP) write, packed: the same values."""
+"""What h5py, netCDF4, nibabel and rasterio (OpenJPEG, LERC, LZMA, WebP) write, packed: the same values."""
 
 import itertools
 import pathlib
@@ -12,11 +12,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tutorials"
 try:
     import h5py
     import netCDF4
+    import nibabel
     import numpy as np
     import rasterio
     from rasterio.transform import from_origin
 except ImportError as missing:
-    skip("pack_datasets", missing.name, "pip install h5py netCDF4 numpy rasterio")
+    skip("pack_datasets", missing.name, "pip install h5py netCDF4 nibabel numpy rasterio")
     finish()
 
 from gular_dataset import GularDataset
@@ -175,6 +176,53 @@ def further_compressions():
     check("TIFF with LZMA, LERC and WebP has GDAL's numbers", n == 100 and not wrong, (n, wrong[:5]))
 
 
-for test in (every_way_to_store, patch_camelyon, so2sat, netcdf, jpeg_2000, further_compressions):
+def placed(image, way):
+    """Says where the voxels are: by rows, by a quaternion, or not at all."""
+    turned, _ = np.linalg.qr(noise.standard_normal((3, 3)))
+    affine = np.eye(4)
+    affine[:3] = np.column_stack([turned * (1.5, 2, 3), (-90, 126, 72.5)])
+    image.header.set_qform(affine, code=int(way != "none"))
+    image.header.set_sform(affine + np.eye(4), code=2 * (way == "rows"))
+    image.header.set_xyzt_units("mm", "sec")
+
+
+def nifti():
+    wrong, n = [], 0
+    dtypes = ("u1", "i1", "i2", "u2", "i4", "u4", "i8", "f4", "f8")
+    shapes = ((5, 4), (5, 4, 3), (5, 4, 3, 1), (5, 4, 3, 2), (5, 4, 1, 2, 3), (5, 4, 1))
+    for kind, dtype, order, (number, shape) in itertools.product((nibabel.Nifti1Image, nibabel.Nifti2Image), dtypes, "<>", enumerate(shapes)):
+        folder = pathlib.Path(f"nifti {kind.__name__} {dtype} {ord(order)} {number}")
+        folder.mkdir()
+        expected = {}
+        for ending, way in (("nii", "rows"), ("nii.gz", "quaternion"), ("nii.gz", "none")):
+            image = kind(whole(np.dtype(dtype), shape), None, kind.header_class(endianness=order), dtype=np.dtype(dtype))
+            placed(image, way)
+            image.header.set_slope_inter(*((0.5, -3) if number % 2 else (None, None)))
+            expected[f"{way}.{ending}"] = None
+            nibabel.save(image, folder / f"{way}.{ending}")
+        bundle = f"bundle {folder.name}"
+        report = gular("pack", folder, bundle, "--as", "arrays", "--images", "{key}", *LABELS)
+        found = {name: values(bundle, field=name) for name in ("image", "image_world", "image_spacing", "image_units")}
+        for key in expected:
+            image = nibabel.load(folder / key)
+            stored = image.dataobj.get_unscaled()
+            while stored.ndim > 2 and stored.shape[-1] == 1:
+                stored = stored[..., 0]
+            stored = np.ascontiguousarray(stored.T).astype(stored.dtype.newbyteorder("="))
+            affine = np.full((4, 4), np.nan) if key.startswith("none") else image.affine
+            units = " ".join(image.header.get_xyzt_units()).encode()
+            spacing = image.header["pixdim"][1:5].astype("f8")
+            good = (
+                same(found["image"][key], stored)
+                and np.allclose(found["image_world"][key], affine, rtol=1e-12, atol=1e-6, equal_nan=True)
+                and found["image_units"][key].tobytes() == units
+                and np.array_equal(found["image_spacing"][key], spacing)
+            )
+            n += 1
+            wrong += [] if good else [(folder.name, key, report["axes"])]
+    check("NIfTI has nibabel's numbers, affine, spacing and units", n == 648 and not wrong, (n, wrong[:5]))
+
+
+for test in (every_way_to_store, patch_camelyon, so2sat, netcdf, jpeg_2000, further_compressions, nifti):
     test()
 finish()

@@ -325,7 +325,7 @@ impl Decoder {
                 let webp = webp::parse(bytes)?;
                 (webp.header, ByFormat::WebP(webp))
             }
-            Some(Format::Tiff | Format::Jpeg2000) | None => {
+            Some(Format::Tiff | Format::Jpeg2000 | Format::Nifti) | None => {
                 return Err(Error::UnknownFormat { start: Start::of(bytes) });
             }
         };

@@ -161,6 +161,9 @@ impl Error {
             Self::Unsupported { format: Format::Jpeg2000, .. } => {
                 Some("convert it with GDAL: `gdal_translate IN.jp2 OUT.tif`")
             }
+            Self::Unsupported { format: Format::Nifti, .. } => Some(
+                "save it as floats, in Python: `a = nibabel.load(\"IN.nii\"); nibabel.save(nibabel.Nifti1Image(a.get_fdata(dtype=\"f4\"), a.affine), \"OUT.nii.gz\")`",
+            ),
             Self::Unsupported { .. } => {
                 Some("convert the image to an 8-bit baseline JPEG or a PNG")
             }

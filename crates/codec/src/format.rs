@@ -16,6 +16,8 @@ pub enum Format {
     Tiff,
     /// ISO/IEC 15444-1, in a JP2 file or alone. As TIFF, it holds numbers: see `jpeg2000`.
     Jpeg2000,
+    /// NIfTI-1 and NIfTI-2 in one file. As TIFF, it holds numbers: see `nifti`.
+    Nifti,
 }
 
 impl Format {
@@ -40,6 +42,7 @@ impl Format {
             Self::WebP => "image/webp",
             Self::Tiff => "image/tiff",
             Self::Jpeg2000 => "image/jp2",
+            Self::Nifti => "application/x-nifti",
         }
     }
 }
@@ -52,6 +55,7 @@ impl fmt::Display for Format {
             Self::WebP => "WebP",
             Self::Tiff => "TIFF",
             Self::Jpeg2000 => "JPEG 2000",
+            Self::Nifti => "NIfTI",
         })
     }
 }

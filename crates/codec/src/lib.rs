@@ -35,6 +35,8 @@ mod jpeg;
 #[cfg(feature = "tiff")]
 pub mod jpeg2000;
 mod limits;
+#[cfg(feature = "tiff")]
+pub mod nifti;
 mod orientation;
 mod picture;
 mod planes;

@@ -16,7 +16,7 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
         Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
         Some(Format::Png) => png::parse(bytes)?.header,
         Some(Format::WebP) => webp::parse(bytes)?.header,
-        Some(Format::Tiff | Format::Jpeg2000) | None => {
+        Some(Format::Tiff | Format::Jpeg2000 | Format::Nifti) | None => {
             return Err(Error::UnknownFormat { start: Start::of(bytes) });
         }
     };
@@ -31,7 +31,7 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
 pub fn bit_depth(start: &[u8]) -> Option<u8> {
     match Format::sniff(start)? {
         Format::Jpeg | Format::WebP => Some(8),
-        Format::Tiff | Format::Jpeg2000 => None,
+        Format::Tiff | Format::Jpeg2000 | Format::Nifti => None,
         Format::Png => start.get(24).copied().filter(|_| start.get(12..16) == Some(b"IHDR")),
     }
 }

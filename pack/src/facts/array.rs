@@ -1,10 +1,11 @@
-//! Arrays: NumPy's `.npy`, `.npz` with one array, TIFF, and JPEG 2000.
+//! Arrays: NumPy's `.npy`, `.npz` with one array, TIFF, JPEG 2000, and NIfTI.
 
 use std::borrow::Cow;
 use std::io::Read as _;
 
 use gular_bundle::{Axes, Dtype, Npy};
 use gular_codec::jpeg2000::{Jpeg2000, is_jpeg_2000};
+use gular_codec::nifti::{Nifti, is_nifti};
 use gular_codec::tiff::{Chunks, Geo, Number, Pages, Tiff};
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, bit_depth, holds_values, read_header};
 use rawzip::CompressionMethod;
@@ -83,10 +84,17 @@ pub(crate) struct Start {
     pub(crate) shape: Vec<u64>,
     /// What the axes mean, if the format says it.
     pub(crate) axes: Option<Axes>,
-    /// The location on the Earth, if the file is a TIFF that has one.
+    /// The location, if the file's format tells one.
     pub(crate) geo: Option<Geo>,
     /// Whether a JPEG decoder makes the array's numbers.
     pub(crate) is_jpeg: bool,
+}
+
+impl Start {
+    /// Whether it is a raster: a picture of bands that can be cut into tiles and joined with others.
+    pub(crate) fn is_raster(&self) -> bool {
+        self.geo.as_ref().is_some_and(|geo| geo.volume.is_none())
+    }
 }
 
 /// Whether a file's name is that of a TIFF.
@@ -160,6 +168,16 @@ pub(crate) fn values(
         let values = png(file, dtype, shape, limits)?;
         return Ok(ArrayValues { values, geo: Some(Geo::default()), valid: None });
     }
+    if is_nifti(file) {
+        let nifti = Nifti::parse(file, limits)?;
+        let number = dtype_of(nifti.number);
+        if shape != nifti.shape.as_slice() || number != dtype {
+            return Err(other_array(number, &nifti.shape, dtype, shape));
+        }
+        check_bytes(nifti.len_bytes())?;
+        let values = nifti.values(file)?;
+        return Ok(ArrayValues { values, geo: Some(nifti.geo), valid: None });
+    }
     if !is_tiff_file(file) {
         let values = npy(&unpacked(file)?, dtype, shape)?;
         return Ok(ArrayValues { values, geo: None, valid: None });
@@ -194,10 +212,13 @@ pub(crate) fn numbers_at_once(file: &[u8], limits: &Limits) -> Result<Option<u64
 /// A mask: columns and rows, and the numbers.
 pub(crate) type Mask = ((u32, u32), Vec<u8>);
 
-/// The location of a file on the Earth, if it is a TIFF.
+/// The location of a file, if its format tells one.
 pub(crate) fn geo(file: &[u8], limits: &Limits, pages: Pages) -> Result<Option<Geo>, Fault> {
     if is_jpeg_2000(file) {
         return Ok(Some(Jpeg2000::read(file, limits)?.geo));
+    }
+    if is_nifti(file) {
+        return Ok(Some(Nifti::parse(file, limits)?.geo));
     }
     let tiff = is_tiff_file(file).then(|| Tiff::read_pages(file, limits, pages)).transpose()?;
     Ok(tiff.map(|tiff| tiff.geo))
@@ -221,6 +242,10 @@ pub(crate) fn kind(
     }
     if is_png(file) {
         return png_kind(file, limits).map(Some);
+    }
+    if is_nifti(file) {
+        let nifti = Nifti::parse(file, limits)?;
+        return Ok(Some((dtype_of(nifti.number), nifti.shape)));
     }
     Ok(header(&unpacked(file)?)?.map(|npy| (npy.dtype, npy.shape)))
 }

@@ -41,7 +41,7 @@ pub(crate) const PICTURES: [(&str, Format); 7] = [
 pub(crate) const BECOME_PNG: [&str; 7] = ["bmp", "dib", "gif", "pbm", "pgm", "ppm", "pnm"];
 
 /// Extensions and media types of arrays.
-pub(crate) const ARRAYS: [(&str, &str); 7] = [
+pub(crate) const ARRAYS: [(&str, &str); 9] = [
     ("npy", "application/x-npy"),
     ("npz", "application/x-npz"),
     ("tif", "image/tiff"),
@@ -49,6 +49,8 @@ pub(crate) const ARRAYS: [(&str, &str); 7] = [
     ("jp2", "image/jp2"),
     ("j2k", "image/j2k"),
     ("j2c", "image/j2k"),
+    ("nii", "application/x-nifti"),
+    (PACKED_NIFTI, "application/x-nifti"),
 ];
 
 /// Extensions, in lower case, of images that are not packed as pictures. Other loaders may read
@@ -96,8 +98,26 @@ pub(crate) fn is_image(extension: &str) -> bool {
     picture(extension).is_some() || ARRAYS.iter().any(|(e, _)| is(e)) || OTHERS.into_iter().any(is)
 }
 
+/// The one extension of two parts.
+const PACKED_NIFTI: &str = "nii.gz";
+
+/// Whether a file with this name, compressed or not, is NIfTI.
+pub(crate) fn is_nifti_name(path: &str) -> bool {
+    let extension = stem_and_extension(path).1;
+    ["nii", PACKED_NIFTI].into_iter().any(|known| known.eq_ignore_ascii_case(extension))
+}
+
 /// A path without the extension of its last segment, and that.
 pub(crate) fn stem_and_extension(path: &str) -> (&str, &str) {
+    let packed =
+        path.len().checked_sub(PACKED_NIFTI.len() + 1).and_then(|at| path.split_at_checked(at));
+    if let Some((stem, end)) = packed
+        && end.strip_prefix('.').is_some_and(|end| end.eq_ignore_ascii_case(PACKED_NIFTI))
+        && !stem.is_empty()
+        && !stem.ends_with('/')
+    {
+        return (stem, &path[stem.len() + 1..]);
+    }
     match Path::new(path).extension().and_then(|e| e.to_str()) {
         Some(extension) => (&path[..path.len() - extension.len() - 1], extension),
         None => (path, ""),
@@ -113,5 +133,9 @@ mod tests {
         assert_eq!(stem_and_extension("a.b/cat.0.jpg"), ("a.b/cat.0", "jpg"));
         assert_eq!(stem_and_extension("a.b/cat"), ("a.b/cat", ""));
         assert_eq!(stem_and_extension("1"), ("1", ""));
+        assert_eq!(stem_and_extension("a/b.T1.nii.gz"), ("a/b.T1", "nii.gz"));
+        assert_eq!(stem_and_extension("b.NII.GZ"), ("b", "NII.GZ"));
+        assert_eq!(stem_and_extension("a/.nii.gz"), ("a/.nii", "gz"));
+        assert_eq!(stem_and_extension("é.gz"), ("é", "gz"));
     }
 }

@@ -20,16 +20,18 @@ const MOST_NAMED: usize = 5;
 /// Longer texts of a system are named by the name in them.
 const LONG_TEXT: usize = 40;
 
-/// A coordinate reference system, and a transform from pixels to it.
+/// A coordinate reference system, and a transform from pixels to it; or the place of a volume.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Grid {
     crs: Option<String>,
     transform: Option<[f64; 6]>,
+    affine: Option<[f64; 12]>,
 }
 
 impl Grid {
     pub(crate) fn of(geo: &Geo) -> Self {
-        Self { crs: geo.crs.clone(), transform: geo.transform }
+        let affine = geo.volume.as_ref().and_then(|volume| volume.affine);
+        Self { crs: geo.crs.clone(), transform: geo.transform, affine }
     }
 
     /// The transform from columns and rows of this image to those of a file; `None` if one of them has
@@ -89,6 +91,9 @@ impl Grid {
             let (image, own) = both_shown(image, own);
             return Some(format!("its CRS is {own}, but that of its image is {image}"));
         }
+        if let Some((image, own)) = self.affine.zip(file.affine) {
+            return apart(&image, &own, size);
+        }
         let (image, own) = self.transform.zip(file.transform)?;
         let unit = unit(self.crs.as_deref().or(file.crs.as_deref()));
         let (width, height) = (f64::from(size.0), f64::from(size.1));
@@ -132,6 +137,43 @@ impl Grid {
             sides.join(" and ")
         ))
     }
+}
+
+/// Says how the voxels of a file are apart from those of its image, of `size` = (columns, rows), if
+/// they are.
+fn apart(image: &[f64; 12], file: &[f64; 12], size: (u32, u32)) -> Option<String> {
+    let (width, height) = (f64::from(size.0), f64::from(size.1));
+    // The number of slices is not asked for: a difference that is seen over so many counts.
+    let depth = width.max(height);
+    let ends = [[0.0; 3], [width, 0.0, 0.0], [0.0, height, 0.0], [0.0, 0.0, depth]];
+    let far = ends.into_iter().filter_map(|at| voxels_off(image, file, at)).fold(0.0, f64::max);
+    let text = || {
+        let far = number(far);
+        format!(
+            "its voxels are up to {far} voxels away from those of its image, as their affines say"
+        )
+    };
+    (far > MOST_PIXELS).then(text)
+}
+
+/// How many voxels of the image a voxel of the file is away from where it should be, along the axis
+/// of the greatest distance; `None` if the image's voxels have no volume.
+fn voxels_off(image: &[f64; 12], file: &[f64; 12], at: [f64; 3]) -> Option<f64> {
+    let columns = |m: &[f64; 12]| {
+        let [ax, bx, cx, ox, ay, by, cy, oy, az, bz, cz, oz] = *m;
+        [[ax, ay, az], [bx, by, bz], [cx, cy, cz], [ox, oy, oz]]
+    };
+    let cross =
+        |[a, b, c]: [f64; 3], [d, e, f]: [f64; 3]| [b * f - c * e, c * d - a * f, a * e - b * d];
+    let dot = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let ([a, b, c, origin], [fa, fb, fc, from]) = (columns(image), columns(file));
+    let place: [f64; 3] = std::array::from_fn(|i| {
+        from[i] - origin[i] + fa[i] * at[0] + fb[i] * at[1] + fc[i] * at[2]
+    });
+    let volume = dot(a, cross(b, c));
+    let found = [cross(b, c), cross(c, a), cross(a, b)].map(|side| dot(place, side) / volume);
+    let off = found.into_iter().zip(at).map(|(found, at)| (found - at).abs());
+    off.reduce(f64::max).filter(|off| off.is_finite())
 }
 
 /// How many columns and rows of the image a pixel of the file is away from where it should be;
@@ -346,7 +388,7 @@ mod tests {
     use super::*;
 
     fn grid(crs: &str, transform: [f64; 6]) -> Grid {
-        Grid { crs: Some(crs.to_owned()), transform: Some(transform) }
+        Grid { crs: Some(crs.to_owned()), transform: Some(transform), affine: None }
     }
 
     #[test]
@@ -380,6 +422,32 @@ mod tests {
         let flat = grid(utm, [0.0; 6]);
         assert_eq!(flat.difference(&flat, (9, 9)), None);
         assert!(flat.difference(&image, (9, 9)).unwrap().contains("no size of pixels"));
+    }
+
+    #[test]
+    fn voxels_of_a_file_are_where_those_of_its_image_are() {
+        let grid = |affine: [f64; 12]| Grid { affine: Some(affine), ..Grid::default() };
+        let image = [-2.0, 0.0, 0.0, 90.0, 0.0, 2.0, 0.0, -126.0, 0.0, 0.0, 3.0, -72.0];
+        let check = |change: &dyn Fn(&mut [f64; 12]), expected: Option<&str>| {
+            let mut file = image;
+            change(&mut file);
+            let found = grid(image).difference(&grid(file), (40, 30));
+            assert_eq!(found.as_deref(), expected, "{file:?}");
+        };
+        let away = |n: &str| {
+            format!(
+                "its voxels are up to {n} voxels away from those of its image, as their affines say"
+            )
+        };
+        check(&|_| {}, None);
+        check(&|file| file[3] += 0.99, None);
+        check(&|file| file[11] += 3.6, Some(&away("1.2")));
+        check(&|file| file[0] = 2.0, Some(&away("80")));
+        // Seen over 40 slices.
+        check(&|file| file[10] = 3.3, Some(&away("4")));
+        let none = Grid::default();
+        assert_eq!(grid(image).difference(&none, (9, 9)), None);
+        assert_eq!(grid([0.0; 12]).difference(&grid(image), (9, 9)), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use bad_input::{BadInput, BadInputs, Remedy};
 pub(crate) use bad_input::{Fault, MOST_BYTES, check_bytes};
 pub use doubt::{BoxForm, Doubt, PythonCommand, WayToRead};
 pub use formats::OtherFiles;
-pub(crate) use formats::{ARCHIVES, OTHERS, becomes_png, stem_and_extension};
+pub(crate) use formats::{ARCHIVES, OTHERS, becomes_png, is_nifti_name, stem_and_extension};
 pub(crate) use grid::{Grid, Grids, nearest};
 pub(crate) use key_list::KeyList;
 pub(crate) use names::Names;

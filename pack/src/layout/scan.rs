@@ -695,9 +695,11 @@ impl<E: From<LayoutError>> Walk<'_, E> {
 
     fn file(&mut self, path: &Path, size: u64) -> Result<(), E> {
         let relative = path.strip_prefix(self.path).unwrap_or(path);
-        let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
-        let extension = extension.unwrap_or_else(|| "no extension".to_owned());
         let name = relative.to_string_lossy();
+        let extension = match stem_and_extension(&name).1 {
+            "" => "no extension".to_owned(),
+            extension => extension.to_ascii_lowercase(),
+        };
         if self.others.has(&name) {
             return Ok(());
         }

@@ -170,7 +170,7 @@ impl Trial<'_> {
             LayoutError::NoImages { others: OtherFiles::Arrays, .. }
                 if plan.inputs == Inputs::Images && plan.payload == PayloadOptions::Encoded =>
             {
-                let text = "all images are TIFF, JPEG 2000 or NumPy files, so they are packed as arrays of numbers";
+                let text = "all images are TIFF, JPEG 2000, NIfTI or NumPy files, so they are packed as arrays of numbers";
                 let taken = vec![Doubt::new(text.to_owned(), Vec::new())];
                 Ok(Ok(with(PlanOptions { inputs: Inputs::Arrays, taken, ..plan.clone() })))
             }

@@ -231,7 +231,7 @@ impl<'a> PlanBuilder<'a> {
         tile: &TileOptions,
         read: Extra,
     ) -> Result<(), PlanError> {
-        if start.geo.is_none() {
+        if !start.is_raster() {
             let text = format!("`{key}` is not TIFF, JPEG 2000 or PNG, which are cut into tiles");
             return Err(setting(&["tile"], text));
         }

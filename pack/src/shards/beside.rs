@@ -217,7 +217,12 @@ impl OfImage {
         match grid.difference(&Grid::of(geo), size) {
             None => Ok(()),
             Some(reason) => {
-                let hint = Some("bring both files to the same grid, for example with `gdalwarp`");
+                let hint = Some(match geo.volume {
+                    None => "bring both files to the same grid, for example with `gdalwarp`",
+                    Some(_) => {
+                        "bring both files to the same grid, for example in Python with `nibabel.processing.resample_from_to`"
+                    }
+                });
                 Err(Fault { remedy: Remedy::Align, ..Fault::new(reason, hint) })
             }
         }

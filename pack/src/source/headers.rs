@@ -6,13 +6,15 @@ use std::path::Path;
 
 use gular_bundle::{Axes, Npy};
 use gular_codec::jpeg2000::Jpeg2000;
+use gular_codec::nifti::Nifti;
 use gular_codec::tiff::{Geo, Pages, Tiff};
 use gular_codec::{Format, Header, Limits, read_header};
 
 use super::Source;
 use crate::facts::array::{dtype_of, header, is_tiff, png_kind, unpacked};
 use crate::facts::{
-    Fault, MOST_BYTES, Start, check_bytes, formats, is_jpeg_2000_name, stem_and_extension,
+    Fault, MOST_BYTES, Start, check_bytes, formats, is_jpeg_2000_name, is_nifti_name,
+    stem_and_extension,
 };
 
 /// Bytes of a picture that are read to find its size: mostly the first ones do. A JPEG's EXIF, which
@@ -73,6 +75,14 @@ pub(crate) fn array_start(
         let (dtype, shape) = png_kind(&start, limits)?;
         let (axes, geo) = (Some(Axes::yxc()), Some(Geo::default()));
         return Ok(Start { dtype, shape, axes, geo, is_jpeg: false });
+    }
+    if is_nifti_name(path) {
+        check_bytes(bytes)?;
+        let file = source.head(path, Nifti::HEAD_BYTES).map_err(unreadable)?;
+        let Nifti { number, shape, axes, geo, .. } = Nifti::parse(&file, limits)?;
+        // The letters are those of the reader, which are axes.
+        let axes = axes.parse().ok();
+        return Ok(Start { dtype: dtype_of(number), shape, axes, geo: Some(geo), is_jpeg: false });
     }
     check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");

@@ -27,6 +27,20 @@ pub struct Geo {
     pub gcps: Vec<[f64; 5]>,
     /// Rational polynomial coefficients: the 92 numbers of tag 50844, or none.
     pub rpc: Vec<f64>,
+    /// The place of a volume, which TIFF files have none of.
+    pub volume: Option<Volume>,
+}
+
+/// The place of voxels, in a body and not on the Earth.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Volume {
+    /// Three rows of four numbers: x, y and z are each the first three times column, row and slice,
+    /// counted from the middle of the first voxel, plus the fourth. `None` if it is not told.
+    pub affine: Option<[f64; 12]>,
+    /// Distances between columns, rows, slices and times.
+    pub spacing: [f64; 4],
+    /// The units of space and time, such as `mm sec`.
+    pub units: String,
 }
 
 /// GDAL's XML is ignored if it is longer than this.
@@ -70,6 +84,11 @@ impl Geo {
         }
         for [column, row, ..] in &mut geo.gcps {
             (*column, *row) = (*column - x, *row - y);
+        }
+        if let Some(affine) = geo.volume.as_mut().and_then(|volume| volume.affine.as_mut()) {
+            for [a, b, _, origin] in affine.as_chunks_mut().0 {
+                *origin += x * *a + y * *b;
+            }
         }
         if let [_, _, row, column, ..] = geo.rpc.as_mut_slice() {
             (*column, *row) = (*column - x, *row - y);

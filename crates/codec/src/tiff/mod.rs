@@ -31,7 +31,7 @@ mod unpack;
 mod valid;
 mod write;
 
-pub use geo::Geo;
+pub use geo::{Geo, Volume};
 pub use layout::{Number, Tiff};
 pub use pages::Pages;
 pub use read::Chunks;

@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::colours::MaskColours;
 use super::polygons::{MaskClass, Polygons, is_geojson_name};
 use crate::facts::{
-    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, setting, stem_and_extension,
+    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, is_nifti_name, setting,
+    stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
 use crate::plan::{
@@ -450,6 +451,10 @@ impl Finding {
             "png" => self.tile.is_some() && self.colours.is_none(),
             _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
                 self.arrays || is_mask(name)
+            }
+            // No part of it can be read as a scene's.
+            _ if is_nifti_name(path) => {
+                self.tile.is_none() && self.colours.is_none() && (self.arrays || is_mask(name))
             }
             _ => false,
         };

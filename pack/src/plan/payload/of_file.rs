@@ -15,6 +15,12 @@ pub(crate) enum OfFile {
     Gcps,
     /// Rational polynomial coefficients.
     Rpc,
+    /// Where voxels are.
+    Affine,
+    /// How far voxels are apart.
+    Spacing,
+    /// The units of both.
+    Units,
 }
 
 impl OfFile {
@@ -26,13 +32,23 @@ impl OfFile {
             (Self::Offset, scaled),
             (Self::Gcps, !geo.gcps.is_empty()),
             (Self::Rpc, !geo.rpc.is_empty()),
+            (Self::Affine, geo.volume.is_some()),
+            (Self::Spacing, geo.volume.is_some()),
+            (Self::Units, geo.volume.is_some()),
         ];
         said.into_iter().filter_map(|(of, is_said)| is_said.then_some(of))
     }
 
     /// The names of all fields.
-    pub(crate) const NAMES: [&'static str; 4] =
-        ["image_scale", "image_offset", "image_gcps", "image_rpc"];
+    pub(crate) const NAMES: [&'static str; 7] = [
+        "image_scale",
+        "image_offset",
+        "image_gcps",
+        "image_rpc",
+        "image_world",
+        "image_spacing",
+        "image_units",
+    ];
 
     /// The field, of arrays with so many bands.
     pub(super) fn field(self, bands: u64) -> Option<Field> {
@@ -41,6 +57,9 @@ impl OfFile {
             Self::Scale | Self::Offset => Field::fixed(name, Dtype::F64, vec![bands]),
             Self::Gcps => Field::bytes(name, vec!["application/x-npy".to_owned()]),
             Self::Rpc => Field::fixed(name, Dtype::F64, vec![Geo::RPC as u64]),
+            Self::Affine => Field::fixed(name, Dtype::F64, vec![4, 4]),
+            Self::Spacing => Field::fixed(name, Dtype::F64, vec![4]),
+            Self::Units => Field::bytes(name, vec!["text/plain".to_owned()]),
         })
     }
 
@@ -51,6 +70,7 @@ impl OfFile {
             let scales = geo.scales_of(usize::try_from(bands).unwrap_or(0));
             bytes(&scales.iter().map(|scale| scale[at]).collect::<Vec<_>>())
         };
+        let volume = geo.volume.as_ref();
         match self {
             Self::Scale => of_bands(0),
             Self::Offset => of_bands(1),
@@ -60,6 +80,15 @@ impl OfFile {
             }
             Self::Rpc if geo.rpc.is_empty() => bytes(&[f64::NAN; Geo::RPC]),
             Self::Rpc => bytes(&geo.rpc),
+            Self::Affine => {
+                let affine = volume.and_then(|of| of.affine);
+                affine.map_or_else(
+                    || bytes(&[f64::NAN; 16]),
+                    |rows| bytes(&[&rows[..], &[0.0, 0.0, 0.0, 1.0]].concat()),
+                )
+            }
+            Self::Spacing => bytes(&volume.map_or([f64::NAN; 4], |of| of.spacing)),
+            Self::Units => volume.map_or_else(Vec::new, |of| of.units.clone().into_bytes()),
         }
     }
 }

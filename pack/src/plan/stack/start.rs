@@ -47,7 +47,8 @@ pub(crate) fn start(
     for (i, part) in stack.parts.iter().enumerate() {
         let start = array_start(source, &part.path, part.bytes, &limits, pages)
             .map_err(|fault| of_part(part, fault))?;
-        let (Some(geo), &[height, width, n]) = (start.geo.clone(), start.shape.as_slice()) else {
+        let geo = start.geo.clone().filter(|_| start.is_raster());
+        let (Some(geo), &[height, width, n]) = (geo, start.shape.as_slice()) else {
             let reason = "it is not a raster, and only TIFF and JPEG 2000 files are joined";
             return Err(of_part(part, Fault::new(reason.to_owned(), None)));
         };
