@@ -86,7 +86,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = AdoptOptions {
         image: args.image_column.clone(),
-        axes: pack::axes_of(&args.axes)?,
+        axes: pack::each_once(&args.axes, "axes")?,
         label: args.label_column.clone(),
         key: args.key_column.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),

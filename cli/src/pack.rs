@@ -221,6 +221,20 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) mask_class: Option<String>,
+    /// The number in masks that says that a pixel has no class: `0`, or `roads=255`
+    ///
+    /// A --field with such a number is a further mask. Loaders fill with it what lies outside of the
+    /// mask, and so do --tile and --fit pad. Without it, the number of `mask` is the nodata value
+    /// of its files, or the largest unsigned number, or -1. May be repeated.
+    #[arg(
+        long,
+        value_name = "[FIELD=]NUMBER",
+        value_parser = mask_ignore,
+        allow_hyphen_values = true,
+        help_heading = "Fields and masks",
+        hide_short_help = true
+    )]
+    pub(crate) mask_ignore: Vec<(FieldName, i64)>,
     /// Another field, with files as for --mask: `caption={key}.txt`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
@@ -685,6 +699,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
             block: args.block,
         }),
+        ignored: each_once(&args.mask_ignore, "mask-ignore")?,
         mask_colours: args
             .mask_colours
             .as_deref()
@@ -700,7 +715,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
         pad_dates: args.pad_dates,
         band_names: args.band_names,
         inputs,
-        axes: axes_of(&args.axes)?,
+        axes: each_once(&args.axes, "axes")?,
         fields: args.mask.iter().chain(&args.field).cloned().collect(),
         source_digests: args.source_digests,
         check: if args.strict { CheckImages::Strict } else { args.check_images },
@@ -737,15 +752,23 @@ pub(crate) fn axes(text: &str) -> Result<(FieldName, Option<Axes>), String> {
     Ok((field, axes))
 }
 
-/// The axes of each field, which are given once.
-pub(crate) fn axes_of(
-    given: &[(FieldName, Option<Axes>)],
-) -> Result<BTreeMap<FieldName, Option<Axes>>, Failure> {
+/// Reads the argument of `--mask-ignore`.
+fn mask_ignore(text: &str) -> Result<(FieldName, i64), String> {
+    let (name, number) = text.split_once('=').unwrap_or(("mask", text));
+    let number = number.parse().map_err(|_| format!("`{number}` is not a whole number"))?;
+    Ok((FieldName::try_from(name.to_owned())?, number))
+}
+
+/// The value of `--OPTION` for each field, which is given once.
+pub(crate) fn each_once<T: Clone>(
+    given: &[(FieldName, T)],
+    option: &str,
+) -> Result<BTreeMap<FieldName, T>, Failure> {
     let mut all = BTreeMap::new();
-    for (name, axes) in given {
-        if all.insert(name.clone(), axes.clone()).is_some() {
-            let text = format!("the axes of `{name}` are given twice");
-            let hint = format!("keep one `--axes` for `{name}`");
+    for (name, value) in given {
+        if all.insert(name.clone(), value.clone()).is_some() {
+            let text = format!("`--{option}` is given twice for `{name}`");
+            let hint = format!("keep one `--{option}` for `{name}`");
             return Err(Failure::new(text, Some(hint)));
         }
     }
@@ -819,8 +842,8 @@ mod tests {
         assert!(of("Depth=yx").unwrap_err().contains("`Depth`"));
         assert!(of("chw").unwrap_err().contains("`chw`"));
         let given = ["cyx", "depth=yx", "cyx"].map(|text| axes(text).unwrap());
-        assert_eq!(axes_of(&given[..2]).unwrap().len(), 2);
-        assert!(axes_of(&given).is_err());
+        assert_eq!(each_once(&given[..2], "axes").unwrap().len(), 2);
+        assert!(each_once(&given, "axes").is_err());
     }
 
     #[test]

@@ -104,7 +104,11 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
             let file = masks.join(format!("{}_mask.png", key.strip_suffix(".png").unwrap()));
             let (size, classes) = decoder.decode_values(&std::fs::read(file).unwrap()).unwrap();
             let classes: Vec<u8> = classes.into_iter().map(|v| v as u8).collect();
-            assert_eq!(values[1], fit_nearest(&classes, size, 1, (8, 16), fit).unwrap(), "{key}");
+            assert_eq!(
+                values[1],
+                fit_nearest(&classes, size, &[255], (8, 16), fit).unwrap(),
+                "{key}"
+            );
         }
     }
 }
@@ -394,4 +398,66 @@ fn grey_masks_of_further_formats_become_png() {
     put(&masks, "1.pgm", &colours);
     let error = run(&images, &dir.path().join("b"), with(vec![field("mask", &masks, "")]), 1);
     assert!(error.unwrap_err().to_string().contains("nor a grey picture"));
+}
+
+/// What a plan says of a mask of another name.
+fn ignoring(plan: PlanOptions, name: &str, ignore: i64) -> PlanOptions {
+    PlanOptions { ignored: [(FieldName::parse(name).unwrap(), ignore)].into(), ..plan }
+}
+
+#[test]
+fn several_masks_have_their_own_number_for_pixels_without_a_class() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = masked(dir.path());
+    let both = || vec![field("mask", &masks, "_mask"), field("roads", &masks, "_mask")];
+    let out = dir.path().join("out");
+    let report = run(&images, &out, ignoring(with(both()), "roads", 7), 1).unwrap();
+    assert_eq!(report.fields, ["mask", "roads"]);
+    let (bundle, _) = samples(&out);
+    let fields = &bundle.manifest().fields;
+    let of = |name: &str| fields.iter().find(|field| field.name.as_str() == name).unwrap();
+    assert_eq!((of("mask").ignore, of("roads").ignore), (None, Some(7)));
+    let roads = of("roads");
+    assert!(roads.is_mask() && roads.is_on_image());
+    assert_eq!(roads.axes, Some(Axes::yx()), "as readers see it that know one mask only");
+    let refused = |plan: PlanOptions, told: &str| {
+        let error = run(&images, &dir.path().join("no"), plan, 1).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    };
+    refused(ignoring(with(both()), "roads", 256), "which does not have the number 256");
+    refused(ignoring(with(both()), "rails", 1), "was given for `rails`, but no files");
+    let off = PlanOptions {
+        axes: [(FieldName::parse("roads").unwrap(), None)].into(),
+        ..ignoring(with(both()), "roads", 7)
+    };
+    refused(off, "a mask, such as `roads`, is always on the pixels of its image");
+}
+
+#[test]
+fn padding_fills_each_mask_with_its_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = masked(dir.path());
+    // The images have 12 x 9 pixels.
+    let raw = RawOptions { fit: Fit::Pad, ..RawOptions::new(12, 12) };
+    let plan = PlanOptions {
+        payload: PayloadOptions::Raw(raw),
+        ..ignoring(
+            with(vec![field("mask", &masks, "_mask"), field("roads", &masks, "_mask")]),
+            "roads",
+            250,
+        )
+    };
+    let out = dir.path().join("out");
+    run(&images, &out, plan, 1).unwrap();
+    let (bundle, found) = samples(&out);
+    let fields = &bundle.manifest().fields;
+    for (name, fill) in [("mask", 255), ("roads", 250)] {
+        let at = fields.iter().position(|field| field.name.as_str() == name).unwrap();
+        assert_eq!(fields[at].as_fixed(), Some((Dtype::U8, &[12, 12][..])));
+        for (key, (_, values)) in &found {
+            let rows: Vec<&[u8]> = values[at].chunks_exact(12).collect();
+            assert!(rows[0].iter().chain(rows[11]).all(|v| *v == fill), "{name} {key}");
+            assert!(rows[1..10].concat().iter().all(|v| *v != fill), "{name} {key}");
+        }
+    }
 }

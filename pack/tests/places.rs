@@ -223,7 +223,7 @@ fn masks_are_brought_to_the_grid_of_their_images() {
     let out = dir.path().join("padded");
     run(&images, &out, PlanOptions { tile, ..resampled.clone() }, 2).unwrap();
     let mask = &samples(&out).1["a.tif/r000000_c000000"].1[1];
-    assert_eq!((mask[15], mask[16], mask[15 * 20 + 15], mask[16 * 20]), (7, 0, 7 * 16 + 7, 0));
+    assert_eq!((mask[15], mask[16], mask[15 * 20 + 15], mask[16 * 20]), (7, 255, 7 * 16 + 7, 255));
 
     put(&masks, "a.tif", &numbered("EPSG:32634", (0.0, 0.0), 20.0, (8, 8)));
     put(&masks, "b.tif", &numbered(utm, (20.0, 0.0), 10.0, (16, 16)));

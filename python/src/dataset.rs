@@ -127,15 +127,16 @@ impl Dataset {
         let Settings { source, split, field, decode, orientation, cache, token_files } = settings;
         let orientation =
             if orientation { OrientationPolicy::Apply } else { OrientationPolicy::Ignore };
-        let (is_mask, decoding) =
-            (field == "mask", DecodeOptions { orientation, ..DecodeOptions::default() });
+        let decoding = DecodeOptions { orientation, ..DecodeOptions::default() };
         let access = Access { token_files, ..Access::default() };
         let options =
             BundleOptions { splits: vec![split], cache, access, ..BundleOptions::default() };
         let bundle = open_bundle(&source, &options, &Env::process(), watch)?.bundle;
         has_splits(bundle.manifest(), &[split])?;
         let at = bundle.manifest().field(&field)?;
-        let found = at.of(&bundle.manifest().fields).and_then(|field| field.as_fixed());
+        let of = at.of(&bundle.manifest().fields);
+        let is_mask = of.is_some_and(|field| field.is_mask());
+        let found = of.and_then(|field| field.as_fixed());
         let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
         let bundle = ProcessLocal::new(Arc::new(bundle));

@@ -360,6 +360,43 @@ fn masks_are_filled_as_they_are_told() {
     assert!(refused(options).contains("no mask is loaded"));
 }
 
+#[test]
+fn further_masks_are_filled_with_their_own_number_and_never_mixed() {
+    let mask = |name: &str, axes: &str, ignore: i64| Field {
+        ignore: Some(ignore),
+        ..field(name, Dtype::U16, axes)
+    };
+    // One has the type and the bands of the image, as the segmentation of a volume may have.
+    let masks = [mask("organs", "cyx", 2001), mask("roads", "yx", 2002)];
+    let made = make_fields(field("image", Dtype::U16, "cyx"), &masks, &|i, name| match name {
+        "roads" => bytes(Dtype::U16, &numbers(i, "yx")),
+        _ => bytes(Dtype::U16, &numbers(i, "cyx")),
+    });
+    let stored: Vec<u16> = (0..12).flat_map(|i| numbers(i, "cyx")).collect();
+    for transform in TRANSFORMS {
+        let mut options = options(transform);
+        options.layout = AxisOrder::Contiguous;
+        options.fields = vec!["organs".to_owned(), "roads".to_owned()];
+        // Only squares are turned.
+        options.augment = matches!(transform, Transform::Crop { .. }).then(turned);
+        let values = |name: &str| {
+            let (shape, values) = epoch(&made.bundle, &options, name);
+            let values = values.chunks_exact(2).map(|v| u16::from_ne_bytes([v[0], v[1]]));
+            (shape, values.collect::<Vec<u16>>())
+        };
+        let ((of_organs, organs), (of_roads, roads)) = (values("organs"), values("roads"));
+        assert_eq!(of_organs[1..], of_roads[..]);
+        let pixels: usize = of_roads.iter().product();
+        for (organs, roads) in organs.chunks_exact(5 * pixels).zip(roads.chunks_exact(pixels)) {
+            assert!(organs.iter().all(|v| *v == 2001 || stored.contains(v)), "{transform:?}");
+            let same = |(a, b): (&u16, &u16)| a == b || (*a, *b) == (2001, 2002);
+            assert!(organs.iter().zip(roads).all(same), "{transform:?}");
+        }
+        let is_padded = matches!(transform, Transform::Crop { .. });
+        assert!(!is_padded || organs.contains(&2001) && roads.contains(&2002));
+    }
+}
+
 /// A grey PNG of 16 bits.
 fn deep(values: &[u16]) -> Vec<u8> {
     let mut file = Vec::new();

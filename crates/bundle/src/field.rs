@@ -30,6 +30,8 @@ pub struct Field {
     pub bands: Vec<Band>,
     /// The value that means "nothing was measured here".
     pub nodata: Option<Nodata>,
+    /// That values are classes of pixels, and the number that says that a pixel has none.
+    pub ignore: Option<i64>,
     /// Coordinate reference system, such as `EPSG:32632`.
     pub crs: Option<String>,
     /// Affine transform from pixel to CRS, the six numbers of GDAL's order.
@@ -75,6 +77,8 @@ struct FieldLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     nodata_float: Option<NodataFloat>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    ignore: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     crs: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     transform: Option<[Decimal; 6]>,
@@ -92,7 +96,7 @@ impl TryFrom<FieldLine> for Field {
 
     fn try_from(line: FieldLine) -> Result<Self, String> {
         let FieldLine { name, kind, dtype, shape, media_types, axes, grid, bands, .. } = line;
-        let FieldLine { nodata, nodata_float, crs, transform, .. } = line;
+        let FieldLine { nodata, nodata_float, ignore, crs, transform, .. } = line;
         let missing = |kind, member| format!("field `{name}` of kind `{kind}` has no `{member}`");
         let kind = match kind {
             KindName::Fixed => FieldKind::Fixed {
@@ -112,13 +116,13 @@ impl TryFrom<FieldLine> for Field {
             (Some(Decimal(text)), None) | (None, Some(NodataFloat(text))) => Some(Nodata(text)),
             (None, None) => None,
         };
-        Ok(Self { name, kind, axes, grid, bands, nodata, crs, transform })
+        Ok(Self { name, kind, axes, grid, bands, nodata, ignore, crs, transform })
     }
 }
 
 impl From<Field> for FieldLine {
     fn from(field: Field) -> Self {
-        let Field { name, kind, axes, grid, bands, nodata, crs, transform } = field;
+        let Field { name, kind, axes, grid, bands, nodata, ignore, crs, transform } = field;
         let (kind, dtype, shape, media_types) = match kind {
             FieldKind::Fixed { dtype, shape } => (KindName::Fixed, Some(dtype), Some(shape), None),
             FieldKind::Bytes { media_types } => (KindName::Bytes, None, None, Some(media_types)),
@@ -142,6 +146,7 @@ impl From<Field> for FieldLine {
             bands,
             nodata,
             nodata_float,
+            ignore,
             crs,
             transform,
         }
@@ -189,10 +194,11 @@ impl Field {
         matches!(self.name.as_str(), "labels" | "box_labels")
     }
 
-    /// Whether this is the classes of pixels, `mask`.
+    /// Whether values are classes of pixels: `mask`, or a field with a number for pixels that have
+    /// none.
     #[must_use]
     pub fn is_mask(&self) -> bool {
-        self.name.as_str() == MASK
+        self.name.is_mask() || self.ignore.is_some()
     }
 
     /// Whether this is the input, `image`.
@@ -210,7 +216,7 @@ impl Field {
         }
     }
 
-    /// Whether values lie on the pixels of `image`. Those of `mask` always do.
+    /// Whether values lie on the pixels of `image`. Those of masks always do.
     #[must_use]
     pub fn is_on_image(&self) -> bool {
         self.is_mask() || self.grid.as_ref().is_some_and(|of| of.as_str() == IMAGE)
@@ -255,6 +261,7 @@ impl Field {
             grid: None,
             bands: Vec::new(),
             nodata: None,
+            ignore: None,
             crs: None,
             transform: None,
         }
@@ -289,6 +296,12 @@ impl FieldName {
     #[must_use]
     pub fn label() -> Self {
         Self(LABEL.to_owned())
+    }
+
+    /// Whether this is the first, or only, classes of pixels: `mask`.
+    #[must_use]
+    pub fn is_mask(&self) -> bool {
+        self.0 == MASK
     }
 
     /// The name as text.

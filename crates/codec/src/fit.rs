@@ -117,18 +117,19 @@ pub(crate) fn lay<T: Copy + Default>(
 }
 
 /// Brings a mask to the size `to`, as [`Decoder::fit`](crate::Decoder::fit) does with its image.
-/// `values` is the mask's pixels, of `pixel` bytes each and `from` = (columns, rows) in size. Each
-/// pixel of the result is the one under its centre; it is 0 where the image is padded.
+/// `values` is the mask's pixels, each as long as `fill` and `from` = (columns, rows) in size. Each
+/// pixel of the result is the one under its centre; it is `fill` where the image is padded.
 ///
 /// # Errors
 /// [`Error::BadBuffer`] when `values` is not as long as its size asks for.
 pub fn fit_nearest(
     values: &[u8],
     from: (u32, u32),
-    pixel: usize,
+    fill: &[u8],
     to: (u32, u32),
     fit: Fit,
 ) -> Result<Vec<u8>, Error> {
+    let pixel = fill.len();
     let bad = |(width, height), found| {
         let expected = u64::from(width) * u64::from(height) * pixel as u64;
         Error::BadBuffer { width, height, expected, found }
@@ -141,7 +142,7 @@ pub fn fit_nearest(
         return Err(bad(to, 0));
     }
     let Placement { region, size, keep, at } = fit.place(from, to);
-    let mut out = vec![0; len(to)?];
+    let mut out = fill.repeat(len(to)? / pixel);
     // Returns the column or row of the file for the column or row `kept` of the part that is kept.
     let stored = |kept: u32, skipped: u32, start: u32, len: u32, of: u32| {
         let twice = 2 * u64::from(kept + skipped) + 1;
@@ -176,7 +177,7 @@ mod tests {
         let file = crate::encode_png(&image, w, h).unwrap();
         for fit in [Fit::Crop, Fit::Pad, Fit::Stretch] {
             for to in [(20, 20), (64, 31), (41, 30), (5, 60)] {
-                let found = fit_nearest(&mask, (w, h), 1, to, fit).unwrap();
+                let found = fit_nearest(&mask, (w, h), &[0], to, fit).unwrap();
                 let mut moved = vec![0; (to.0 * to.1 * 3) as usize];
                 let mut decoder = crate::Decoder::new(crate::DecodeOptions::default());
                 decoder.fit(&file, to, fit, &mut moved).unwrap();
@@ -187,12 +188,13 @@ mod tests {
                 }
             }
         }
-        assert_eq!(fit_nearest(&mask, (w, h), 1, (w, h), Fit::Crop).unwrap(), mask);
+        assert_eq!(fit_nearest(&mask, (w, h), &[0], (w, h), Fit::Crop).unwrap(), mask);
         let wide: Vec<u8> = mask.iter().flat_map(|v| [*v, 9]).collect();
-        let narrow = fit_nearest(&mask, (w, h), 1, (9, 8), Fit::Pad).unwrap();
-        let found = fit_nearest(&wide, (w, h), 2, (9, 8), Fit::Pad).unwrap();
+        let narrow = fit_nearest(&mask, (w, h), &[0], (9, 8), Fit::Pad).unwrap();
+        let found = fit_nearest(&wide, (w, h), &[0, 9], (9, 8), Fit::Pad).unwrap();
         assert!(found.iter().step_by(2).eq(&narrow));
-        assert!(fit_nearest(&mask[1..], (w, h), 1, (9, 8), Fit::Pad).is_err());
+        assert!(found.iter().skip(1).step_by(2).all(|of| *of == 9), "the fill has it, too");
+        assert!(fit_nearest(&mask[1..], (w, h), &[0], (9, 8), Fit::Pad).is_err());
     }
 
     const SIZES: [(u32, u32); 9] = [

@@ -65,6 +65,9 @@ pub struct PlanOptions {
     pub band_names: BandNames,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
+    /// The masks for which a number is given that says that a pixel has no class. Fields of other
+    /// names than `mask` become masks by it.
+    pub ignored: BTreeMap<FieldName, i64>,
     /// The classes of masks whose pixels are colours.
     pub mask_colours: Option<MaskColours>,
     /// The property that is the class of masks that are polygons; all are class 1 if there is none.
@@ -203,6 +206,11 @@ impl PlanOptions {
         !self.joined().is_empty()
     }
 
+    /// Whether the values of a field are classes of the pixels of its image.
+    pub(crate) fn is_mask(&self, name: &FieldName) -> bool {
+        name.is_mask() || self.ignored.contains_key(name)
+    }
+
     /// The payload in the manifest.
     pub(crate) fn manifest_payload(&self) -> Payload {
         match (self.inputs, &self.payload) {
@@ -241,6 +249,7 @@ impl Default for PlanOptions {
             pad_dates: false,
             band_names: BandNames::default(),
             fields: Vec::new(),
+            ignored: BTreeMap::new(),
             mask_colours: None,
             mask_class: None,
             source_digests: false,

@@ -129,8 +129,8 @@ impl PlannedFile<'_> {
         }
         if let Make::Resampled { dtype, tile: Some(side) } = of.make {
             let (source, corner) = (&of.source, image.corner);
-            let (min_valid, beyond) = (0.0, 0xff);
-            let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, beyond };
+            let (min_valid, fill) = (0.0, Some(of.fill.as_slice()));
+            let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, fill };
             return resampled_tile(&wanted, dtype, image, scenes);
         }
         let Make::Window { dtype, side, mask } = of.make else {
@@ -146,13 +146,13 @@ impl PlannedFile<'_> {
             return of.value(file, image, decoder, pages);
         };
         let (source, corner) = (&of.source, image.corner);
-        let (min_valid, beyond) = (0.0, if mask { 0xff } else { 0 });
-        let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, beyond };
+        let (min_valid, fill) = (0.0, mask.then_some(of.fill.as_slice()));
+        let wanted = Wanted { source, number, path, bytes, corner, side, min_valid, fill };
         let (size, geo) = scenes.size(&wanted)?;
         image.check_place(geo)?;
         same_size(size, image.size)?;
         let window = scenes.read(wanted)?;
-        let bands = if mask { &[][..] } else { of.bands() };
+        let bands = of.bands();
         let pixels = u64::from(side) * u64::from(side);
         let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
         let found = window.values.len() as u64;
@@ -283,7 +283,8 @@ impl FilesOf {
                 if let (Some(frame), Some(axes)) = (frame, axes) {
                     let found = framed::size(&file, shape, axes, &limits, pages)?;
                     same_size(found, image.size).map_err(|fault| self.unlike(fault))?;
-                    let framed = Framed { frame, dtype: *dtype, shape, axes };
+                    let fill = self.field.is_mask().then_some(self.fill.as_slice());
+                    let framed = Framed { frame, dtype: *dtype, shape, axes, fill };
                     return Ok(framed.read(&file, &limits, pages)?.values);
                 }
                 let grid = axes.as_ref().unwrap_or(&yx).grid(shape);
@@ -301,8 +302,7 @@ impl FilesOf {
             Make::Fitted { dtype, to, fit } => {
                 let (size, values) = mask(&file, *dtype, decoder, pages)?;
                 same_size(size, image.size)?;
-                let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
-                Ok(fit_nearest(&values, size, pixel, *to, *fit)?)
+                Ok(fit_nearest(&values, size, &self.fill, *to, *fit)?)
             }
             Make::Framed { dtype, frame } => {
                 let limits = decoder.options().limits;
@@ -314,14 +314,7 @@ impl FilesOf {
                 same_size(size, image.size)?;
                 frame.corner(size)?;
                 let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
-                // The largest unsigned number or -1, so that no class has it.
-                let fill = self
-                    .field
-                    .nodata
-                    .as_ref()
-                    .and_then(|nodata| array::number_of(*dtype)?.encode(nodata.value()));
-                let fill = fill.unwrap_or_else(|| vec![0xff; pixel]);
-                Ok(framed(&values, size, frame.size, pixel, &fill))
+                Ok(framed(&values, size, frame.size, pixel, &self.fill))
             }
         }
     }
@@ -386,8 +379,7 @@ fn resampled_tile(
     let (y, height) = along(least(|at| at.1), most(|at| at.1), size.1)?;
     let rect = Rect::new(x, y, width, height);
     let tiff = scenes.tiff(wanted)?;
-    let nothing = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
-    let nothing = nothing.unwrap_or_else(|| vec![0; tiff.number.bytes()]);
+    let nothing = wanted.fill.map_or_else(|| vec![0; tiff.number.bytes()], <[u8]>::to_vec);
     let values = scenes.part(wanted, rect)?.values;
     let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
     if nothing.len() != pixel

@@ -14,6 +14,8 @@ pub(crate) struct Framed<'a> {
     /// The shape that it gets.
     pub(crate) shape: &'a [u64],
     pub(crate) axes: &'a Axes,
+    /// The number beyond a mask; of others it is nodata, or 0.
+    pub(crate) fill: Option<&'a [u8]>,
 }
 
 impl Framed<'_> {
@@ -24,7 +26,7 @@ impl Framed<'_> {
         limits: &Limits,
         pages: Pages,
     ) -> Result<ArrayValues, Fault> {
-        let Self { frame, dtype, shape, axes } = *self;
+        let Self { frame, dtype, shape, axes, fill } = *self;
         let size = size(file, shape, axes, limits, pages)?;
         let (x, y) = frame.corner(size)?;
         let own = with_size(shape, axes, size);
@@ -43,7 +45,7 @@ impl Framed<'_> {
             }
             valid => valid,
         };
-        let fill = nodata.unwrap_or_else(|| vec![0; bytes]);
+        let fill = fill.or(nodata.as_deref()).map_or_else(|| vec![0; bytes], <[u8]>::to_vec);
         let pixel = usize::try_from(pixel).unwrap_or(usize::MAX);
         Ok(ArrayValues {
             values: framed(&values, size, frame.size, pixel, &fill),

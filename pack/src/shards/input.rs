@@ -353,7 +353,7 @@ impl<'a> InputReader<'a> {
         };
         let TileOptions { size: side, min_valid, .. } = *tile;
         let wanted =
-            Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid, beyond: 0 };
+            Wanted { source, number: 0, path: scene, bytes, corner, side, min_valid, fill: None };
         let window = self.scenes.read(wanted)?;
         self.of_window(window, Some(corner))
     }

@@ -92,7 +92,7 @@ impl Maker<'_> {
             PayloadRecipe::Arrays { dtype, ref shape, ref axes, ref frame, .. } => {
                 let limits = &decoder.options().limits;
                 if let (Some(frame), Some(axes)) = (frame, axes) {
-                    let framed = Framed { frame, dtype, shape, axes };
+                    let framed = Framed { frame, dtype, shape, axes, fill: None };
                     return self.array(framed.read(file, limits, self.pages)?);
                 }
                 self.array(array::values(file, dtype, shape, limits, self.pages)?)

@@ -56,9 +56,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) side: u32,
     /// The part of its pixels that must have a value.
     pub(crate) min_valid: f64,
-    /// The byte that numbers beyond a scene without nodata are made of: of masks 0xff, which gives
-    /// the largest unsigned number or -1, so that no class has it.
-    pub(crate) beyond: u8,
+    /// The number beyond a scene, for masks; else it is nodata, or 0.
+    pub(crate) fill: Option<&'a [u8]>,
 }
 
 /// The open scenes of a thread.
@@ -248,7 +247,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
             return Ok(Window::empty(scene));
         }
     }
-    let fill = nodata.clone().unwrap_or_else(|| vec![wanted.beyond; bytes]);
+    let fill = wanted.fill.or(nodata.as_deref()).map_or_else(|| vec![0; bytes], <[u8]>::to_vec);
     let (values, valid) = padded((values, valid), rect, side, pixel, &fill, nodata.is_some());
     let geo = tiff.geo.of_window(x, y);
     let scene_grid = Grid::of(&tiff.geo);

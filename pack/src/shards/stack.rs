@@ -113,8 +113,8 @@ pub(crate) fn read(scenes: &mut Scenes, wanted: StackWindow<'_>) -> Result<Windo
 
 fn file<'a>(source: &'a Source, part: &'a StackFile) -> Wanted<'a> {
     let StackFile { path, bytes } = part;
-    let (number, corner, side, min_valid, beyond) = (0, (0, 0), 0, 0.0, 0);
-    Wanted { source, number, path, bytes: *bytes, corner, side, min_valid, beyond }
+    let (number, corner, side, min_valid, fill) = (0, (0, 0), 0, 0.0, None);
+    Wanted { source, number, path, bytes: *bytes, corner, side, min_valid, fill }
 }
 
 /// Reads a file that cannot be read in parts, if it is wanted as a whole and not in memory.

@@ -243,7 +243,7 @@ impl Fields {
                 }
                 _ => plain_field(field),
             };
-            others.push(OtherField { field: at, is_mask: field.is_mask(), kind });
+            others.push(OtherField { field: at, is_mask: field.name.is_mask(), kind });
             columns.push(Column { name: name.clone(), field: at, fixed, channels_last });
         }
         let proof = columns.first().map_or(FieldIdx(0), |column| column.field);
@@ -431,7 +431,7 @@ fn moved_field(
             return Ok(encoded_picture(image, options));
         }
         // The numbers of other fields are their own, whatever is asked of the images.
-        let wide = match is_mask {
+        let wide = match field.name.is_mask() {
             true => options.depth == Depth::U16,
             false => options.is_wide(bundle, at)?,
         };
@@ -455,14 +455,15 @@ fn moved_field(
     }
     let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
     let layout = if pixels.is_series() { AxisOrder::Contiguous } else { options.layout };
-    let planes = has_bands && !is_mask && layout == AxisOrder::Contiguous;
+    let is_flat = field.name.is_mask();
+    let planes = has_bands && !is_flat && layout == AxisOrder::Contiguous;
     let series: Vec<usize> = pixels.series.into_iter().flatten().collect();
     let result = match (has_bands, planes) {
         (false, _) => vec![height, width],
         (true, true) => [series, vec![pixels.bands(), height, width]].concat(),
         (true, false) => vec![height, width, pixels.channels],
     };
-    let channels_last = has_bands && !planes && !is_mask;
+    let channels_last = has_bands && !planes && !is_flat;
     if is_float && !is_mask && field.nodata.is_none() {
         // The arithmetic is that of f32.
         let made = if dtype == Dtype::F64 { Dtype::F32 } else { dtype };
@@ -513,12 +514,13 @@ fn encoded_picture(image: &ImageField, options: &LoaderOptions) -> Loaded {
     Loaded::array(OtherKind::Interpolated(kind), dtype, shape, channels_last)
 }
 
-/// The bytes of a value that lies outside of a stored field: that of the options for masks, the
-/// field's nodata, or the largest value of unsigned numbers, -1 of signed ones, or NaN.
+/// The bytes of a value that lies outside of a stored field: that of the options for `mask`, the
+/// field's number for pixels without a class, its nodata, or the largest value of unsigned numbers, -1 of signed ones, or NaN.
 fn fill_value(field: &Field, dtype: Dtype, options: &LoaderOptions) -> Result<Vec<u8>, Error> {
     let nodata = field.nodata.as_ref().and_then(|text| text.as_str().parse::<f64>().ok());
-    let given = options.mask_fill.filter(|_| field.is_mask()).map(|fill| fill as f64);
-    if let Some(bytes) = given.or(nodata).and_then(|value| number_bytes(dtype, value)) {
+    let given = options.mask_fill.filter(|_| field.name.is_mask()).map(|fill| fill as f64);
+    let ignore = field.ignore.map(|ignore| ignore as f64);
+    if let Some(bytes) = given.or(ignore).or(nodata).and_then(|value| number_bytes(dtype, value)) {
         return Ok(bytes);
     }
     if let Some(given) = given {

@@ -19,7 +19,7 @@ use crate::facts::{Fault, array, setting};
 use crate::plan::PlanError;
 
 /// The value of pixels beyond a scene, which no class has.
-const BEYOND: u8 = 255;
+pub(super) const BEYOND: u8 = 255;
 /// Larger files are not tables of colours.
 const MOST_BYTES: u64 = 1 << 20;
 

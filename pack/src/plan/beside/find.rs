@@ -10,7 +10,7 @@ use gular_codec::tiff::Pages;
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, Orientation};
 use serde_json::Value;
 
-use super::colours::MaskColours;
+use super::colours::{BEYOND, MaskColours};
 use super::polygons::{MaskClass, Polygons, is_geojson_name};
 use crate::facts::{
     BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, is_nifti_name, setting,
@@ -45,6 +45,10 @@ type Size<'a> = &'a dyn Fn() -> Option<(u32, u32)>;
 #[derive(Debug)]
 struct Finding {
     name: FieldName,
+    /// Whether its values are classes of pixels.
+    is_mask: bool,
+    /// The number that says that a pixel has no class, if it is given.
+    ignore: Option<i64>,
     source: Source,
     stems: Stems,
     /// Whether a mask becomes pixels of one shape, like its image.
@@ -95,7 +99,7 @@ struct Seen {
     nodata: Option<(Option<Nodata>, String)>,
     /// Whether one has a scale or an offset.
     scaled: bool,
-    /// Whether a mask has 16-bit values.
+    /// Whether a mask of pictures has 16-bit values.
     wide: bool,
     /// The values of the first masks, if these are few.
     values: BTreeSet<u16>,
@@ -115,6 +119,8 @@ pub(crate) struct FilesOf {
     pub(crate) colours: Option<MaskColours>,
     /// Whether the files are polygons, with the property that is their class.
     pub(crate) polygons: Option<Option<MaskClass>>,
+    /// The bytes of a number of a mask beyond its image.
+    pub(crate) fill: Vec<u8>,
     /// A file that has the size of its image, where those of all files are compared.
     pub(crate) like: Option<String>,
     /// The number of files that belong to no image.
@@ -170,16 +176,19 @@ impl<'a> Beside<'a> {
             let path = of.files.as_deref().unwrap_or(images.path());
             let source = Source::open(path, &options.source(), Some(temp), cancel)?;
             let arrays = options.inputs == Inputs::Arrays;
-            let is_mask = is_mask(&of.name);
+            let is_mask = options.is_mask(&of.name);
             let is_resized = match options.payload {
                 PayloadOptions::Encoded => false,
                 PayloadOptions::Reencoded(reencode) => reencode.max_side.is_some(),
                 PayloadOptions::Raw(_) => true,
             };
             // Masks in colours are compared, as other files are.
-            let of_classes = is_mask && options.mask_colours.is_none();
+            let colours = options.mask_colours.clone().filter(|_| of.name.is_mask());
+            let of_classes = is_mask && colours.is_none();
             Ok(Finding {
                 name: of.name.clone(),
+                is_mask,
+                ignore: options.ignored.get(&of.name).copied(),
                 stems: Stems::list(&source, of, layout)?,
                 source,
                 pixels: is_mask && matches!(options.payload, PayloadOptions::Raw(_)),
@@ -192,8 +201,8 @@ impl<'a> Beside<'a> {
                 },
                 framed: options.frame.is_some(),
                 resample: arrays && of_classes && options.align == Align::Resample,
-                colours: options.mask_colours.clone().filter(|_| is_mask),
-                class: options.mask_class.clone().filter(|_| is_mask),
+                colours,
+                class: options.mask_class.clone().filter(|_| of.name.is_mask()),
                 tile: options.tile.map(|tile| tile.size),
                 limits,
                 pages: options.pages,
@@ -285,7 +294,10 @@ impl<'a> Beside<'a> {
 
     /// What the user should know of the values of masks.
     pub(crate) fn doubts(&self) -> impl Iterator<Item = Doubt> {
-        let is_binary = |field: &&Finding| field.seen.values.iter().eq(&[0, u16::from(u8::MAX)]);
+        let is_binary = |field: &&Finding| {
+            let is_class = field.ignore.is_some_and(|ignore| ignore != i64::from(u8::MAX));
+            !is_class && field.seen.values.iter().eq(&[0, u16::from(u8::MAX)])
+        };
         let scaled = self.fields.iter().filter(|of| of.seen.scaled).map(|of| {
             let text = format!(
                 "files of `{}` have a scale or an offset, which the bundle does not record: its numbers are the stored ones",
@@ -304,10 +316,6 @@ impl<'a> Beside<'a> {
     pub(crate) fn finish(self, recipe: &PayloadRecipe) -> Vec<FilesOf> {
         self.fields.into_iter().map(|finding| finding.finish(recipe)).collect()
     }
-}
-
-fn is_mask(name: &FieldName) -> bool {
-    name.as_str() == "mask"
 }
 
 /// Checks that axes are given only where they can be read in another way.
@@ -336,7 +344,9 @@ fn check_axes(options: &PlanOptions) -> Result<(), PlanError> {
                 of => format!("the fields with files of their own are {}", of.join(", ")),
             };
             return fail(format!("axes were given for the field `{name}`, but {those}"));
-        } else if is_mask(name) {
+        } else if options.is_mask(name) && axes.is_none() {
+            return fail(format!("a mask, such as `{name}`, is always on the pixels of its image"));
+        } else if name.is_mask() {
             return fail(
                 "axes were given for the field `mask`, which always has the axes `yx`, on the pixels of its image".to_owned(),
             );
@@ -349,17 +359,19 @@ fn check_axes(options: &PlanOptions) -> Result<(), PlanError> {
 pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
     let fail = |names, text: String| Err(setting(names, text));
     check_axes(options)?;
-    if options.mask_colours.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
+    check_ignored(options)?;
+    let has_mask = options.fields.iter().any(|of| of.name.is_mask());
+    if options.mask_colours.is_some() && !has_mask {
         let text = "a table of colours was given, but no masks".to_owned();
         return fail(&["mask_colours", "mask"], text);
     }
-    if options.mask_class.is_some() && !options.fields.iter().any(|of| is_mask(&of.name)) {
+    if options.mask_class.is_some() && !has_mask {
         let text =
             "the property of polygons that is their class was given, but no masks".to_owned();
         return fail(&["mask_class", "mask"], text);
     }
     for (i, FieldFiles { name, pattern, .. }) in options.fields.iter().enumerate() {
-        let name = name.as_str();
+        let (is_mask, name) = (options.is_mask(name), name.as_str());
         let of_axis = |axis: &&&str| pattern.as_ref().is_some_and(|of| of.has(axis));
         if let Some(axis) = [BAND, DATE].iter().find(of_axis).filter(|_| options.joins_files()) {
             return fail(
@@ -383,18 +395,37 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
                 ),
             );
         }
-        if name == "mask" && options.inputs == Inputs::Bytes {
+        if is_mask && options.inputs == Inputs::Bytes {
             return fail(
                 &["mask", "inputs"],
                 "masks can only be packed with images, and no images are packed".to_owned(),
             );
         }
         if let PayloadOptions::Reencoded(reencode) = options.payload
-            && name == "mask"
+            && is_mask
             && reencode.max_side.is_some()
         {
             let text = "masks cannot be packed with images that are made smaller, since a mask would keep its size; the payload `raw` resizes both";
             return fail(&["mask", "max_side"], text.to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the numbers for pixels without a class are of masks, and not of those that are made
+/// of colours or polygons.
+fn check_ignored(options: &PlanOptions) -> Result<(), PlanError> {
+    let fail = |text: String| Err(setting(&["ignored"], text));
+    for (name, ignore) in &options.ignored {
+        if !options.fields.iter().any(|of| of.name == *name) {
+            return fail(format!(
+                "a number for pixels without a class was given for `{name}`, but no files for this field"
+            ));
+        }
+        if name.is_mask() && options.mask_colours.is_some() && *ignore != i64::from(BEYOND) {
+            return fail(format!(
+                "masks that are made of colours have {BEYOND} in pixels without a class, not {ignore}"
+            ));
         }
     }
     Ok(())
@@ -435,7 +466,8 @@ impl Finding {
         let name = &self.name.clone();
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
-        if is_mask(name) && is_geojson_name(&extension) {
+        let is_mask = self.is_mask;
+        if is_mask && is_geojson_name(&extension) {
             return self.polygons((key, path), *bytes);
         }
         if let Some(other) = &self.seen.polygons {
@@ -445,16 +477,14 @@ impl Finding {
         }
         let is_array = match extension.as_str() {
             "npy" => true,
-            "npz" => is_mask(name),
+            "npz" => is_mask,
             _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
             // The part of a tile becomes numbers.
             "png" => self.tile.is_some() && self.colours.is_none(),
-            _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => {
-                self.arrays || is_mask(name)
-            }
+            _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => self.arrays || is_mask,
             // No part of it can be read as a scene's.
             _ if is_nifti_name(path) => {
-                self.tile.is_none() && self.colours.is_none() && (self.arrays || is_mask(name))
+                self.tile.is_none() && self.colours.is_none() && (self.arrays || is_mask)
             }
             _ => false,
         };
@@ -466,7 +496,7 @@ impl Finding {
             let start = array_start(&self.source, path, *bytes, &self.limits, self.pages);
             let start = start.map_err(named)?;
             let Start { dtype, mut shape, is_jpeg, axes, geo } = start;
-            if is_mask(name) && is_jpeg {
+            if is_mask && is_jpeg {
                 let reason =
                     format!("the mask `{path}` is compressed by JPEG, which changes its values");
                 return fault(reason, Some("save it as TIFF with deflate"));
@@ -478,12 +508,15 @@ impl Finding {
                 return fault(reason, Some("use files of one kind for a field"));
             }
             let colours = self.colours.is_some() && dtype == Dtype::U8;
-            if is_mask(name)
+            // The masks of volumes are volumes, which are neither resampled nor made pixels.
+            let is_flat = name.is_mask() || self.pixels || self.resample;
+            if is_mask
+                && axes.as_ref().is_none_or(|axes| *axes == Axes::yxc())
                 && matches!(shape.get(2), Some(bands) if *bands == 1 || colours && *bands == 3)
             {
                 shape.truncate(2);
             }
-            if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
+            if is_mask && (is_flat && shape.len() != 2 || !dtype.is_integer()) {
                 let remedy = match (dtype, shape.get(2)) {
                     (Dtype::U8, Some(3)) => Remedy::NameColours,
                     _ => Remedy::Repair,
@@ -510,7 +543,7 @@ impl Finding {
                 let reason = format!(
                     "its `{name}`, `{path}`, is {dtype} of shape {shape:?}, but that of `{first}` is {d} of shape {s:?}"
                 );
-                let hint = match is_mask(name) {
+                let hint = match is_mask {
                     true => "all masks need the same type and shape",
                     false => {
                         "all values of a field need the same type and shape; arrays of any shape are stored as files of another kind, such as .npz"
@@ -520,7 +553,8 @@ impl Finding {
             }
             self.seen.scaled |= geo.as_ref().is_some_and(|geo| !geo.scales.is_empty());
             self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
-            if is_mask(name) && self.colours.is_none() {
+            self.check_ignore(path, dtype)?;
+            if is_mask && self.colours.is_none() && shape.len() == 2 {
                 self.look_at_values(path, *bytes, Some(dtype));
             }
             return self.place((key, path), &shape, axes, size);
@@ -541,7 +575,7 @@ impl Finding {
             return Ok(());
         }
         let mut becomes_png = false;
-        if is_mask(name) {
+        if is_mask {
             let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
             let start = match gular_codec::Further::sniff(&start) {
                 None => start,
@@ -561,7 +595,9 @@ impl Finding {
                 let remedy = if is_jpeg { Remedy::WriteMasks } else { Remedy::NameColours };
                 return Err(Fault { remedy, ..Fault::new(reason, None) });
             }
-            self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
+            let is_wide = gular_codec::bit_depth(&start) == Some(16);
+            self.check_ignore(path, if is_wide { Dtype::U16 } else { Dtype::U8 })?;
+            self.seen.wide |= is_wide;
             self.look_at_values(path, *bytes, None);
         }
         let media_type = match becomes_png {
@@ -592,6 +628,12 @@ impl Finding {
             let reason = format!("its `{name}`, `{path}`, is GeoJSON, which has no colours");
             return fault(reason, "leave out the table of colours");
         }
+        if let Some(ignore) = self.ignore.filter(|ignore| *ignore != i64::from(BEYOND)) {
+            let reason = format!(
+                "its `{name}`, `{path}`, is GeoJSON, of which masks have {BEYOND} in pixels without a class, not {ignore}"
+            );
+            return fault(reason, "leave out that number");
+        }
         self.seen.polygons.get_or_insert_with(|| key.to_owned());
         match self.tile {
             Some(side) => {
@@ -603,6 +645,19 @@ impl Finding {
             }
         }
         Ok(())
+    }
+
+    /// Checks that a mask can have the number that says that a pixel has no class.
+    fn check_ignore(&self, path: &str, dtype: Dtype) -> Result<(), Fault> {
+        let Some(ignore) = self.ignore else { return Ok(()) };
+        if bytes_of(dtype, ignore as f64).is_some() {
+            return Ok(());
+        }
+        let reason = format!(
+            "its `{}`, `{path}`, is {dtype}, which does not have the number {ignore} for pixels without a class",
+            self.name
+        );
+        Err(Fault::new(reason, Some("choose one that the masks' type has")))
     }
 
     /// Records the values of one of the first masks, an array of bytes or a picture; what cannot be
@@ -671,7 +726,12 @@ impl Finding {
         of_format: Option<Axes>,
         size: Size<'_>,
     ) -> Result<(), Fault> {
-        if is_mask(&self.name) || self.seen.on_image.is_some() {
+        if self.name.is_mask() || self.seen.on_image.is_some() {
+            return Ok(());
+        }
+        if self.is_mask && shape.len() == 2 {
+            self.seen.axes = Some(Axes::yx());
+            self.seen.on_image = Some(path.to_owned());
             return Ok(());
         }
         let name = &self.name;
@@ -727,6 +787,9 @@ impl Finding {
 
     /// Records a file that has not the size of its image, which is a fault if the axes are given.
     fn unlike(&mut self, key: &str, reason: String) -> Result<(), Fault> {
+        if self.is_mask {
+            return Err(Fault::new(reason, None));
+        }
         if matches!(self.axes, Some(Some(_))) {
             return Err(Fault { remedy: Remedy::NotOnImage, ..Fault::new(reason, None) });
         }
@@ -785,36 +848,36 @@ impl Finding {
     }
 
     fn finish(self, recipe: &PayloadRecipe) -> FilesOf {
-        let Self { name, source, stems, seen, tile, resample, colours, class, .. } = self;
-        let polygons = seen.polygons.is_some().then_some(class);
-        let resample = resample && polygons.is_none();
+        let Self { name, is_mask: mask, ignore, source, stems, seen, tile, .. } = self;
+        let polygons = seen.polygons.is_some().then_some(self.class);
+        let resample = self.resample && polygons.is_none();
         let unused = stems.len().saturating_sub(seen.used);
-        let mask = is_mask(&name);
         let on_image = seen.on_image.is_some();
         let grid = on_image.then(FieldName::image);
-        let axes = seen.axes.filter(|_| !mask);
+        let axes = seen.axes.filter(|_| !name.is_mask());
         let nodata = seen.nodata.and_then(|(nodata, _)| nodata);
+        let beyond = ignore.map(|n| n as f64).or_else(|| nodata.as_ref().map(Nodata::value));
+        let is_further = mask && !name.is_mask();
         let fixed = |name, dtype, shape| Field { nodata, ..Field::fixed(name, dtype, shape) };
-        let (field, make) = match (recipe, seen.array) {
-            (PayloadRecipe::Raw { width, height, fit, .. }, array) if mask => {
-                let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
-                let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
+        let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
+        let dtype = seen.array.as_ref().map_or(of_png, |(dtype, ..)| *dtype);
+        let is_flat = seen.array.as_ref().is_none_or(|(_, shape, _)| shape.len() == 2);
+        let (mut field, make) = match (recipe, seen.array) {
+            (PayloadRecipe::Raw { width, height, fit, .. }, _) if mask => {
                 let shape = vec![u64::from(*height), u64::from(*width)];
                 let make = Make::Fitted { dtype, to: (*width, *height), fit: *fit };
                 (fixed(name, dtype, shape), make)
             }
-            (_, Some((dtype, shape, _))) if resample => {
+            (_, Some((_, shape, _))) if resample => {
                 let size = recipe.size().map(|(width, height)| vec![height.into(), width.into()]);
                 let make = Make::Resampled { dtype, tile };
                 (fixed(name, dtype, size.unwrap_or(shape)), make)
             }
-            (PayloadRecipe::Arrays { frame: Some(frame), .. }, array) if mask => {
-                let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
-                let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
+            (PayloadRecipe::Arrays { frame: Some(frame), .. }, _) if mask && is_flat => {
                 let shape = vec![frame.size.1.into(), frame.size.0.into()];
                 (fixed(name, dtype, shape), Make::Framed { dtype, frame: *frame })
             }
-            (_, Some((dtype, shape, _))) => {
+            (_, Some((_, shape, _))) => {
                 let on_image = on_image || mask;
                 let frame = recipe.frame().filter(|_| on_image);
                 let shape = match (frame, &axes) {
@@ -840,8 +903,31 @@ impl Finding {
                 (Field { axes, grid, ..Field::bytes(name, media_types) }, make)
             }
         };
-        FilesOf { field, source, make, colours, polygons, like: seen.on_image, unused }
+        field.ignore = ignore;
+        if is_further {
+            // Readers that know of one mask only take the others for fields that move with it.
+            field.axes.get_or_insert_with(Axes::yx);
+            field.grid = Some(FieldName::image());
+        }
+        let fill = beyond.and_then(|number| bytes_of(dtype, number));
+        // The largest unsigned number or -1, so that no class has it.
+        let of_no_class = || vec![0xff; usize::try_from(dtype.size_bytes()).unwrap_or(1)];
+        FilesOf {
+            field,
+            source,
+            make,
+            colours: self.colours,
+            polygons,
+            fill: fill.unwrap_or_else(of_no_class),
+            like: seen.on_image.filter(|_| !is_further),
+            unused,
+        }
     }
+}
+
+/// A number as the bytes of one of type `dtype`, if it has it.
+fn bytes_of(dtype: Dtype, number: f64) -> Option<Vec<u8>> {
+    array::number_of(dtype)?.encode(number)
 }
 
 fn unreadable(path: &str, error: &std::io::Error) -> Fault {

@@ -134,7 +134,7 @@ impl PayloadRecipe {
                     Box::new(Tile { size, overlap, min_valid: min_valid.to_string(), block })
                 });
                 let decoder = is_jpeg.then(jpeg_backend);
-                let has_mask = options.fields.iter().any(|field| field.name.as_str() == "mask");
+                let has_mask = options.fields.iter().any(|field| options.is_mask(&field.name));
                 let joined = options.joined();
                 let resamples =
                     options.align == Align::Resample && (has_mask || !joined.is_empty());
