@@ -75,6 +75,49 @@ fn coco() -> serde_json::Value {
 }
 
 #[test]
+fn points_of_coco_become_fractions_in_the_order_of_the_boxes() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in ["a.jpg", "b.jpg", "none.jpg"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
+    }
+    let (images, json) = (dir.path().join("images"), dir.path().join("persons.json"));
+    let mut coco = coco();
+    coco["annotations"][0]["keypoints"] = serde_json::json!([64, 48, 2, 0, 0, 0]);
+    coco["annotations"][1]["keypoints"] = serde_json::json!([50.0, 75.0, 1]);
+    fs::write(&json, coco.to_string()).unwrap();
+    let out = dir.path().join("out");
+    let report = run(&images, &out, plan(&json), 1).unwrap();
+    assert!(report.doubts.iter().all(|doubt| !doubt.text.contains("points")));
+    let found = arrays(&out, &["boxes", "keypoints"]);
+    let [a, b, none] = found.as_slice() else { panic!("{found:?}") };
+    // What is left out is not known.
+    assert_eq!(a.1[1].1, [0.25, 0.75, 1.0, 0.0, 0.0, 0.0]);
+    assert_eq!(b.1[1].1, [&[0.1, 0.1, 2.0][..], &[0.0; 9]].concat());
+    assert!(b.1[1].0.contains("'shape': (2, 6)") && b.1[1].0.contains("<f8"), "{}", b.1[1].0);
+    assert!(none.1[1].0.contains("'shape': (0, 6)"), "{}", none.1[1].0);
+    coco["annotations"][1]["keypoints"] = serde_json::json!([50, 75, 3]);
+    fs::write(&json, coco.to_string()).unwrap();
+    let error = run(&images, &dir.path().join("bad"), plan(&json), 1).unwrap_err().to_string();
+    assert!(error.contains("`a.jpg` has points that are not each a column"), "{error}");
+    // Without the image's size they cannot become fractions.
+    coco["annotations"][1]["keypoints"] = serde_json::json!([50, 75, 1]);
+    for image in coco["images"].as_array_mut().unwrap() {
+        image.as_object_mut().unwrap().remove("width");
+        image.as_object_mut().unwrap().remove("height");
+    }
+    coco["annotations"].as_array_mut().unwrap().iter_mut().for_each(|of| {
+        of["bbox"] = serde_json::json!([0, 0, 1, 1]);
+    });
+    fs::write(&json, coco.to_string()).unwrap();
+    let report = run(&images, &dir.path().join("unread"), plan(&json), 1).unwrap();
+    let texts: Vec<String> = report.doubts.iter().map(ToString::to_string).collect();
+    assert!(
+        texts.iter().any(|text| text.contains("points or lines of 2 annotations")),
+        "{texts:?}"
+    );
+}
+
+#[test]
 fn boxes_of_coco_become_corners_with_classes() {
     let dir = tempfile::tempdir().unwrap();
     for (i, name) in ["a.jpg", "b.jpg", "none.jpg"].iter().enumerate() {

@@ -416,7 +416,7 @@ fn what_a_file_of_boxes_has_besides_is_told() {
     let source = folder(&["0.jpg"]);
     let coco = r#"{"images":[{"id":1,"file_name":"0.jpg"}],"categories":[{"id":1,"name":"a"}],
         "annotations":[{"image_id":1,"category_id":1,"bbox":[0,0,2,2],"segmentation":[[0,0,2,0,2,2]]},
-        {"image_id":1,"category_id":1,"bbox":[0,0,2,2],"segmentation":[],"keypoints":[1,1,2]},
+        {"image_id":1,"category_id":1,"bbox":[0,0,2,2],"segmentation":[],"keypoints":{"eye":[1,1]}},
         {"image_id":1,"category_id":1,"bbox":[0,0,2,2],"segmentation":{"counts":"x","size":[2,2]}}]}"#;
     put(source.path(), "a.json", coco.as_bytes());
     let files = vec![source.path().join("a.json")];

@@ -729,7 +729,9 @@ def _written_bytes(name: str, value: Any) -> bytes:
 
 
 #: What is said of each box.
-_OF_BOXES = ("box_labels", "box_crowd")
+_OF_BOXES = ("box_labels", "box_crowd", "keypoints")
+#: Points, which the transforms of other libraries are not given.
+_POINTS = ("keypoints", "points")
 
 
 def _check_boxes(result: Dict[str, Any]) -> None:
@@ -847,6 +849,9 @@ class _Adapted:
         :raises _Refused: where the transform does not move some of it.
         """
         on_image = [value for value in values if value["on_image"] and value["name"] != "image"]
+        points = [value["name"] for value in on_image if value["name"] in _POINTS]
+        if points:
+            raise _Refused(f"`{points[0]}` would not follow the picture: leave it out of `fields`, or move it in a function of your own")
         self._pictures = [value["name"] for value in on_image if value["picture"]]
         self._masks = [value["name"] for value in on_image if not value["picture"] and value["dtype"] is not None]
 

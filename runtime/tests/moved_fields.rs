@@ -463,8 +463,8 @@ fn an_image_that_stays_turned_has_no_upright_mask() {
 }
 
 #[test]
-fn boxes_go_with_their_image() {
-    // One bright pixel of each image, and the box around it.
+fn boxes_and_points_go_with_their_image() {
+    // One bright pixel of each image, the box around it, and its middle.
     let (width, height) = (20_u64, 24_u64);
     let at = |i: usize| ((i * 7 + 3) % 20, (i * 11 + 5) % 24);
     let image = Field::fixed(FieldName::image(), Dtype::F32, vec![height, width]);
@@ -474,9 +474,18 @@ fn boxes_go_with_their_image() {
     let file = |dtype, shape: &[u64], numbers: Vec<u8>| {
         [gular_bundle::npy_header(dtype, shape), numbers].concat()
     };
-    let made = make_fields(image, &[npy("boxes"), npy("box_labels")], &|i, name| {
+    let numbers = |numbers: &[f64]| numbers.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let fields = ["boxes", "box_labels", "keypoints", "points", "point_labels"].map(npy);
+    let made = make_fields(image, &fields, &|i, name| {
         let (x, y) = at(i);
+        let middle = [(x as f64 + 0.5) / 20.0, (y as f64 + 0.5) / 24.0];
         match name {
+            "keypoints" => {
+                let points = [middle[0], middle[1], 1.0, 0.0, 0.0, 0.0];
+                file(Dtype::F64, &[2, 3], numbers(&points))
+            }
+            "points" => file(Dtype::F64, &[1, 2], numbers(&middle)),
+            "point_labels" => file(Dtype::I64, &[1], (i as i64).to_le_bytes().to_vec()),
             "boxes" => {
                 let sides = [
                     x as f64 / 20.0,
@@ -506,19 +515,26 @@ fn boxes_go_with_their_image() {
     for epoch in 0..8 {
         let mut options = options(Transform::Crop { width: 16, height: 16, padding: 2, flip: 0.5 });
         (options.augment, options.bands) = (Some(turned()), Some(vec![0]));
-        options.fields = ["box_labels", "boxes"].map(str::to_owned).to_vec();
+        let named = ["box_labels", "boxes", "keypoints", "point_labels", "points"];
+        options.fields = named.map(str::to_owned).to_vec();
         let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
         for batch in loader.epoch(epoch) {
             let batch = batch.unwrap();
             let image = batch.field("image").unwrap();
             let images = image.array().unwrap().values::<f32>().unwrap().chunks(256);
             let bytes = |name| batch.field(name).unwrap().bytes().unwrap();
-            let rows = images.zip(bytes("boxes")).zip(bytes("box_labels"));
-            for (id, ((image, boxes), labels)) in batch.sample_ids().iter().zip(rows) {
-                let npy = gular_bundle::Npy::parse(boxes).unwrap();
-                let numbers = boxes[npy.data_at as usize..].chunks(8);
-                let numbers: Vec<f64> =
-                    numbers.map(|v| f64::from_le_bytes(v.try_into().unwrap())).collect();
+            let points = bytes("keypoints").iter().zip(bytes("points")).zip(bytes("point_labels"));
+            let rows = images.zip(bytes("boxes")).zip(bytes("box_labels")).zip(points);
+            for (id, (((image, boxes), labels), points)) in batch.sample_ids().iter().zip(rows) {
+                let values = |file: &[u8]| {
+                    let npy = gular_bundle::Npy::parse(file).unwrap();
+                    let numbers = file[npy.data_at as usize..].as_chunks().0.iter();
+                    (npy, numbers.map(|v| f64::from_le_bytes(*v)).collect::<Vec<f64>>())
+                };
+                let (npy, numbers) = values(boxes);
+                let ((keypoints, points), point_labels) = points;
+                let (keypoints, points) = (values(keypoints).1, values(points).1);
+                let n_labels = gular_bundle::Npy::parse(point_labels).unwrap().shape[0];
                 let of_labels = gular_bundle::Npy::parse(labels).unwrap();
                 assert_eq!(npy.shape, [of_labels.shape[0], 4]);
                 let first = &labels[of_labels.data_at as usize..][..8];
@@ -529,10 +545,20 @@ fn boxes_go_with_their_image() {
                         let near = numbers.iter().zip(sides).all(|(a, b)| (a - b).abs() < 1e-9);
                         assert!(near, "{id}: {numbers:?} {sides:?}");
                         assert_eq!(first, (*id as i64).to_le_bytes());
+                        let middle = [(x + 0.5) / 16.0, (y + 0.5) / 16.0];
+                        let near = |found: &[f64]| {
+                            found.iter().zip(middle).all(|(a, b)| (a - b).abs() < 1e-9)
+                        };
+                        assert!(near(&keypoints[..2]) && near(&points), "{id}: {keypoints:?}");
+                        assert_eq!((keypoints[2], points.len(), n_labels), (1.0, 2, 1));
                         seen += 1;
                     }
                     None => {
                         assert_eq!((numbers.len(), first), (4, &99_i64.to_le_bytes()[..]));
+                        assert_eq!(
+                            (keypoints.as_slice(), points.len(), n_labels),
+                            (&[0.0; 3][..], 0, 0)
+                        );
                         gone += 1;
                     }
                 }

@@ -64,7 +64,7 @@ pub enum LoaderError {
     },
     /// The boxes of a sample, or what is said of each of them, cannot be read.
     #[error(
-        "the `{field}` of sample `{key}` (row {row} of shard `{shard}`) are not what FORMAT.md says of boxes, or not as many as there are boxes"
+        "the `{field}` of sample `{key}` (row {row} of shard `{shard}`) are not what FORMAT.md says of boxes and points, or not as many as there are of these"
     )]
     NoBoxes {
         /// The field.
@@ -177,7 +177,7 @@ impl LoaderError {
                 "turn pictures as their EXIF orientation says, which is the default"
             }
             Self::NoBoxes { .. } => {
-                "boxes are npy files of f64 [n, 4], and of i64 [n] for each of them: pack the bundle again"
+                "boxes are npy files of f64 [n, 4], points of f64 [n, 2], keypoints of f64 [n, 3k], and what is said of them of i64 [n]: pack the bundle again"
             }
             Self::NoImages { .. } => "the bundle's manifest lists its fields",
             Self::AllLent { .. } => {

@@ -5,7 +5,7 @@ use gular_augment::{
 };
 use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, FieldKind, Manifest};
 
-use super::boxes::{BOXES, OF_BOXES};
+use super::boxes::{CoordinateKind, Related, coordinate_kind};
 use super::columns::Column;
 use super::{LoaderError, LoaderOptions};
 use crate::Error;
@@ -59,10 +59,8 @@ pub(super) enum OtherKind {
     Nearest(NearestField),
     /// Moved with the image and interpolated like it.
     Interpolated(InterpolatedField),
-    /// Boxes: coordinates move with the image.
-    Boxes,
-    /// What is said of each box.
-    OfBoxes,
+    /// Boxes and points, which move with the image, and what is said of each.
+    Coordinates(CoordinateKind),
     /// The transform from the pixels of the batch to those of the image, which is not stored.
     Affine,
     /// The transform from the pixels of the batch to the CRS of the image.
@@ -105,10 +103,10 @@ impl OtherField {
         !matches!(self.kind, OtherKind::Affine)
     }
 
-    /// Whether it has values on the pixels of its image, or boxes.
+    /// Whether it has values on the pixels of its image, or coordinates.
     pub(super) fn is_on_image(&self) -> bool {
-        use OtherKind::{Boxes, Interpolated, Nearest, OfBoxes};
-        matches!(self.kind, Boxes | OfBoxes | Interpolated(_) | Nearest(_))
+        use OtherKind::{Coordinates, Interpolated, Nearest};
+        matches!(self.kind, Coordinates(_) | Interpolated(_) | Nearest(_))
     }
 
     /// Whether it is a second picture that is made as the image is.
@@ -120,7 +118,10 @@ impl OtherField {
 impl OtherKind {
     /// Whether it is moved with the image.
     pub(super) fn is_moved(&self) -> bool {
-        !matches!(self, Self::OfBoxes | Self::Plain(_))
+        match self {
+            Self::Coordinates(kind) => kind.is_moved(),
+            other => !matches!(other, Self::Plain(_)),
+        }
     }
 
     /// The pixels that it stores, if it is moved with the image and not encoded.
@@ -219,26 +220,27 @@ impl Fields {
             // Files that were adopted are octets.
             let is_npy = matches!(&field.kind, FieldKind::Bytes { media_types }
                 if media_types.iter().all(|m| [NPY, OCTETS].contains(&m.as_str())));
-            let Loaded { kind, fixed, channels_last } = match &image {
-                Some(image) if field.is_on_image() => {
+            let has = |of: &str| fields.iter().any(|field| field.name.as_str() == of);
+            let of_rows = coordinate_kind(name, &has).filter(|_| is_npy);
+            let Loaded { kind, fixed, channels_last } = match (&image, of_rows) {
+                (Some(image), _) if field.is_on_image() => {
                     moved_field(bundle, (at, field), image, options)?
                 }
-                None if name == MASK => {
+                (None, _) if name == MASK => {
                     return Err(refuse(
                         "masks belong to images, and the bundle has no images".into(),
                     ));
                 }
-                Some(_) if name == BOXES && is_npy => Loaded::bytes(OtherKind::Boxes),
-                Some(_) if OF_BOXES.contains(&name.as_str()) && is_npy => {
-                    let has_boxes = options.fields.iter().any(|field| field == BOXES);
-                    if !has_boxes && fields.iter().any(|field| field.name.as_str() == BOXES) {
+                (Some(_), Some((kind, related))) => {
+                    let is_named = |of: &str| options.fields.iter().any(|field| field == of);
+                    if let Some(Related { each, of }) = related.filter(|to| !is_named(to.of)) {
                         return Err(refuse(format!(
-                            "`{name}` tells something of each box, and crops drop some: name `{BOXES}`, too"
+                            "`{name}` tells something of each {each}, and crops drop some: name `{of}`, too"
                         )));
                     }
-                    Loaded::bytes(OtherKind::OfBoxes)
+                    Loaded::bytes(OtherKind::Coordinates(kind))
                 }
-                Some(_) if name == TRANSFORM && is_transform(field) => {
+                (Some(_), None) if name == TRANSFORM && is_transform(field) => {
                     Loaded { kind: OtherKind::Transform, ..plain_field(field) }
                 }
                 _ => plain_field(field),

@@ -15,7 +15,7 @@ use gular_codec::{
 use gular_order::{KeyedRng, Visit, term};
 
 use super::ahead::{Ahead, NEVER};
-use super::boxes::{OF_BOXES, keep_rows, move_boxes, reach_beyond};
+use super::boxes::{Coordinates, OF_BOXES};
 use super::columns::Column;
 use super::fields::{Fields, ImageField, InterpolatedField, NearestField, OtherKind, RGB};
 use super::fitted::is_grey;
@@ -294,7 +294,7 @@ impl RowMaker {
             bytes += read;
             made = Some((image, cell, placed, pixel_type));
         }
-        let (mut moved, mut boxes, mut of_boxes) = (Vec::new(), None, Vec::new());
+        let (mut moved, mut coordinates) = (Vec::new(), Coordinates::default());
         let mut places = Vec::new();
         let placement = made.as_ref().map(|(_, _, (_, place), _)| *place);
         let cells = match &self.each {
@@ -348,15 +348,15 @@ impl RowMaker {
                     moved.push((other, cell));
                 }
                 (Cell::Row(cell), OtherKind::Transform) => places.push((other, cell)),
-                (Cell::Bytes(cell), OtherKind::Boxes) => boxes = Some((field, cell)),
-                (Cell::Bytes(cell), OtherKind::OfBoxes) => of_boxes.push((field, cell)),
+                (Cell::Bytes(cell), OtherKind::Coordinates(kind)) => {
+                    coordinates.add(*kind, field, cell);
+                }
                 _ => {}
             }
         }
         let placed = made.as_ref().map(|(.., (_, place), _)| Affine::of(place));
         let moves = placed.filter(|_| {
-            let reach_beyond = |(_, boxes): &(_, &mut Vec<u8>)| reach_beyond(boxes);
-            boxes.as_ref().is_some_and(|boxes| !self.keeps_places() || reach_beyond(boxes))
+            coordinates.are_there() && (!self.keeps_places() || coordinates.reach_beyond())
         });
         let mut steps: Vec<_> = moves.into_iter().collect();
         let mut augmented = Vec::new();
@@ -413,12 +413,9 @@ impl RowMaker {
             }
         }
         steps.append(&mut augmented);
-        if let (Some((field, boxes)), false, Some((from, to))) = (boxes, steps.is_empty(), from) {
-            let no_boxes = |field| self.unmade(&shard, id, field, Unmade::NoBoxes);
-            let stay = move_boxes(boxes, &steps, from, to).ok_or_else(|| no_boxes(field))?;
-            for (field, of_boxes) in of_boxes {
-                keep_rows(of_boxes, &stay).ok_or_else(|| no_boxes(field))?;
-            }
+        if let (false, Some((from, to))) = (steps.is_empty(), from) {
+            let moved = coordinates.move_by(&steps, from, to);
+            moved.map_err(|field| self.unmade(&shard, id, field, Unmade::NoBoxes))?;
         }
         meters.count(bytes);
         let label = match (entry.label(), self.options.unknown_labels) {

@@ -21,6 +21,9 @@ pub(super) const FILE_NAME: &str = "file_name";
 /// The name of the field with the boxes.
 pub(crate) const BOXES: &str = "boxes";
 
+/// The column, and field, of points of the things in boxes.
+pub(super) const KEYPOINTS: &str = "keypoints";
+
 /// How far a box may end outside of its image, as a fraction of it, before that is told.
 pub(super) const ROUNDING: f64 = 0.01;
 

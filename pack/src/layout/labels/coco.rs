@@ -1,7 +1,8 @@
 //! Boxes in COCO's format: one JSON of images, annotations and categories.
 //!
-//! A row per image: `file_name`, `boxes`, `box_labels` and `box_crowd`. Boxes become corners as
-//! fractions of the image, which stay right when the image is resized; categories become classes
+//! A row per image: `file_name`, `boxes`, `box_labels`, `box_crowd` and, if there are some,
+//! `keypoints`. Boxes become corners as fractions of the image, and so do points, which stay right
+//! when the image is resized; categories become classes
 //! in the order of their ids, which have gaps. In a file without any box, as those of camera traps
 //! are, categories are the labels of whole images: `file_name` and `label`, and where and when each was
 //! taken, if images say it.
@@ -132,11 +133,58 @@ pub(super) struct Annotation {
     #[serde(default)]
     pub(super) iscrowd: u8,
     pub(super) caption: Option<String>,
-    /// Whether there is an outline, and whether there are points; neither is packed.
+    /// Whether there is an outline, which is not packed.
     #[serde(default, rename = "segmentation", deserialize_with = "is_there")]
     pub(super) has_outline: bool,
-    #[serde(default, rename = "keypoints", deserialize_with = "is_there")]
-    pub(super) has_points: bool,
+    #[serde(default)]
+    pub(super) keypoints: KeyPoints,
+}
+
+/// Points of a thing, in the order that its category names them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "NumbersOrOther")]
+pub(super) struct KeyPoints {
+    /// Of each point its column and row in pixels, and 0 if it is not known, 1 if it is hidden, or 2.
+    numbers: Box<[f64]>,
+    /// Whether there is something else, which is not packed.
+    are_unread: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumbersOrOther {
+    Numbers(Box<[f64]>),
+    Other(Option<IgnoredAny>),
+}
+
+impl From<NumbersOrOther> for KeyPoints {
+    fn from(written: NumbersOrOther) -> Self {
+        match written {
+            NumbersOrOther::Numbers(numbers) => Self { numbers, are_unread: false },
+            NumbersOrOther::Other(value) => {
+                Self { numbers: Box::default(), are_unread: value.is_some() }
+            }
+        }
+    }
+}
+
+impl KeyPoints {
+    /// The numbers of `n` points in an image of `size` = (width, height), as fractions of it; points
+    /// that are left out are not known.
+    fn fractions(&self, n: usize, (width, height): (f64, f64)) -> Vec<Cell> {
+        let all = self.numbers.iter().zip([width, height, 1.0].into_iter().cycle());
+        let known = all.map(|(number, of)| number / of);
+        known.chain(std::iter::repeat(0.0)).take(3 * n).map(Cell::Float).collect()
+    }
+
+    /// Whether there are three numbers of each point, and the third is one of the three that there are.
+    fn are_points(&self) -> bool {
+        let (points, rest) = self.numbers.as_chunks::<3>();
+        let is_point = |[x, y, known]: &[f64; 3]| {
+            x.is_finite() && y.is_finite() && [0.0, 1.0, 2.0].contains(known)
+        };
+        rest.is_empty() && points.iter().all(is_point)
+    }
 }
 
 /// A list, or a mask in another form.
@@ -274,13 +322,30 @@ impl Coco {
         if self.has_boxes() { none.count() as u64 } else { 0 }
     }
 
+    /// The most points of an annotation, if there are some, and if they can become fractions of their
+    /// images, beside boxes.
+    fn n_points(&self) -> Option<usize> {
+        let pointed = || self.annotations.iter().filter(|of| !of.keypoints.numbers.is_empty());
+        let has_size = |of: &Annotation| {
+            let at = self.images.binary_search_by_key(&of.image_id, |image| image.id).ok();
+            let image = at.and_then(|at| self.images.get(at));
+            image.is_some_and(|image| image.width.is_some() && image.height.is_some())
+        };
+        let most = pointed().map(|of| of.keypoints.numbers.len().div_ceil(3)).max()?;
+        (self.has_boxes() && pointed().all(has_size)).then_some(most)
+    }
+
     /// The numbers of annotations with an outline and with points.
     pub(super) fn unread(&self) -> [u64; 2] {
         let count = |is: &dyn Fn(&Annotation) -> bool| {
             self.annotations.iter().filter(|annotation| is(annotation)).count() as u64
         };
         let [outlines, points] = self.unread;
-        [count(&|of| of.has_outline) + outlines, count(&|of| of.has_points) + points]
+        let are_packed = self.n_points().is_some();
+        let is_unread = |of: &Annotation| {
+            of.keypoints.are_unread || (!are_packed && !of.keypoints.numbers.is_empty())
+        };
+        [count(&|of| of.has_outline) + outlines, count(&is_unread) + points]
     }
 
     /// The size of the image that the row `line` is about, of which boxes are fractions; those of
@@ -395,7 +460,9 @@ impl Coco {
             return self.labels(each);
         }
         let of_file = self.numbers();
-        let (numbers, columns) = (numbers.unwrap_or(&of_file), boxes::columns(true));
+        let (numbers, mut columns) = (numbers.unwrap_or(&of_file), boxes::columns(true));
+        let n_points = self.n_points();
+        columns.extend(n_points.map(|_| boxes::KEYPOINTS.to_owned()));
         let mut rest = self.annotations.as_slice();
         for (line, image) in (1..).zip(&self.images) {
             let n = rest.partition_point(|annotation| annotation.image_id == image.id);
@@ -422,13 +489,27 @@ impl Coco {
                 );
                 return Err(fault(path, Some(line), reason));
             }
-            let boxed = of_image.iter().filter_map(|a| {
-                let [left, top, width, height] = a.bbox?;
-                let corners = [left / w, top / h, (left + width) / w, (top + height) / h];
-                let class = numbers.get(&a.category_id).copied()?;
-                Some(Boxed { corners, class, crowd: Some(a.iscrowd != 0) })
-            });
-            each(line, &columns, &boxes::cells(&image.file_name, boxed))?;
+            if n_points.is_some() && of_image.iter().any(|of| !of.keypoints.are_points()) {
+                let name = &image.file_name;
+                let reason =
+                    format!("`{name}` has points that are not each a column, a row, and 0, 1 or 2");
+                return Err(fault(path, Some(line), reason));
+            }
+            let boxed = || {
+                of_image.iter().filter_map(|a| {
+                    let [left, top, width, height] = a.bbox?;
+                    let corners = [left / w, top / h, (left + width) / w, (top + height) / h];
+                    let class = numbers.get(&a.category_id).copied()?;
+                    Some((a, Boxed { corners, class, crowd: Some(a.iscrowd != 0) }))
+                })
+            };
+            let mut cells = boxes::cells(&image.file_name, boxed().map(|(_, boxed)| boxed));
+            cells.extend(n_points.map(|n| {
+                let points =
+                    |(a, _): (&Annotation, _)| Cell::List(a.keypoints.fractions(n, (w, h)));
+                Cell::List(boxed().map(points).collect())
+            }));
+            each(line, &columns, &cells)?;
         }
         Ok(())
     }

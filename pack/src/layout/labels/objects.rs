@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::coco::{Annotation, Category, Coco, CocoImage, ImageId};
+use super::coco::{Annotation, Category, Coco, CocoImage, ImageId, KeyPoints};
 use crate::facts::merged;
 
 /// The images of a few formats, and what is in them.
@@ -56,7 +56,7 @@ impl Objects {
             iscrowd: object.crowd.into(),
             caption: None,
             has_outline: false,
-            has_points: false,
+            keypoints: KeyPoints::default(),
         });
         let annotations = annotations.collect();
         let categories = (0..).zip(names).map(|(id, name)| Category { id, name }).collect();
