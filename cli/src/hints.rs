@@ -417,8 +417,8 @@ fn layout(error: &gular_pack::LayoutError) -> Option<String> {
             OtherFiles::Tables => {
                 "give the folder with the images; a table with pixels in its columns is packed by itself: give the table as SRC"
             }
-            OtherFiles::Png => {
-                "PNG files are arrays, and scenes for `--tile`, if a pattern names them, such as `--images '{key}.png'`"
+            OtherFiles::PngOrJpeg => {
+                "PNG and JPEG files are arrays, and scenes for `--tile`, if a pattern names them, such as `--images '{key}.png'`"
             }
             OtherFiles::Any => {
                 "give the folder whose subfolders are the classes, or the splits with the classes inside; to pack files of any kind, add `--as bytes`"

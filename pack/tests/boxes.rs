@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use crate::scenes::classes;
 use crate::support::{jpeg, put, run};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
 use gular_pack::{
-    CheckImages, Classes, DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions,
-    RawOptions, TableOptions, Unlabelled, derive, diff,
+    CheckImages, Classes, DeriveOptions, DiffOptions, Fit, Inputs, Labels, PayloadOptions,
+    PlanOptions, RawOptions, TableOptions, TileOptions, Unlabelled, derive, diff,
 };
 
 fn plan(file: &Path) -> PlanOptions {
@@ -115,6 +116,66 @@ fn points_of_coco_become_fractions_in_the_order_of_the_boxes() {
         texts.iter().any(|text| text.contains("points or lines of 2 annotations")),
         "{texts:?}"
     );
+}
+
+fn assert_near(found: &[f64], expected: &[f64]) {
+    let near = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12);
+    assert!(found.len() == expected.len() && near, "{found:?} {expected:?}");
+}
+
+#[test]
+fn boxes_and_points_of_a_scene_are_cut_with_its_tiles() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "scenes/a.tif", &classes((40, 30)));
+    let json = dir.path().join("instances.json");
+    let annotation = |bbox: [f64; 4], category: i64, keypoints: [f64; 3]| {
+        serde_json::json!({"image_id": 1, "category_id": category, "bbox": bbox, "iscrowd": 0,
+            "keypoints": keypoints})
+    };
+    let mut coco = serde_json::json!({
+        "images": [{"id": 1, "file_name": "a.tif", "width": 40, "height": 30}],
+        "annotations": [
+            annotation([10.0, 5.0, 20.0, 10.0], 1, [12.0, 8.0, 2.0]),
+            annotation([2.0, 2.0, 14.5, 4.0], 2, [2.0, 2.0, 1.0]),
+        ],
+        "categories": [{"id": 1, "name": "ship"}, {"id": 2, "name": "buoy"}],
+    });
+    let tile = Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None });
+    let of_tiles = || PlanOptions { inputs: Inputs::Arrays, tile, ..plan(&json) };
+    let names = ["boxes", "box_labels", "keypoints"];
+    let expected = |sides: &[[f64; 4]]| {
+        sides.as_flattened().iter().map(|side| side / 16.0).collect::<Vec<f64>>()
+    };
+    for (i, has_points) in [true, false].into_iter().enumerate() {
+        if !has_points {
+            // Without the size, boxes are in the pixels of the scene.
+            let image = coco["images"][0].as_object_mut().unwrap();
+            image.remove("width");
+            image.remove("height");
+        }
+        fs::write(&json, coco.to_string()).unwrap();
+        let out = dir.path().join(i.to_string());
+        run(&dir.path().join("scenes"), &out, of_tiles(), 1).unwrap();
+        let found = arrays(&out, &names[..if has_points { 3 } else { 2 }]);
+        assert_eq!(found.len(), 6);
+        let of = |place: &str, field: usize| {
+            let of = found.iter().find(|(key, _)| key.ends_with(place)).unwrap();
+            of.1[field].1.clone()
+        };
+        let first = [[10.0, 5.0, 16.0, 15.0], [2.0, 2.0, 16.0, 6.0]];
+        assert_near(&of("r000000_c000000", 0), &expected(&first));
+        assert_eq!(of("r000000_c000000", 1), [0.0, 1.0]);
+        // Half a pixel of the second box is left, which is too little.
+        assert_near(&of("r000000_c000016", 0), &expected(&[[0.0, 5.0, 14.0, 15.0]]));
+        assert_eq!(of("r000000_c000016", 1), [0.0]);
+        assert_near(&of("r000014_c000024", 0), &expected(&[[0.0, 0.0, 6.0, 1.0]]));
+        assert!(of("r000014_c000000", 1) == [0.0]);
+        if has_points {
+            let known = [12.0 / 16.0, 0.5, 2.0, 2.0 / 16.0, 2.0 / 16.0, 1.0];
+            assert_near(&of("r000000_c000000", 2), &known);
+            assert_eq!(of("r000000_c000016", 2), [0.0; 3]);
+        }
+    }
 }
 
 #[test]

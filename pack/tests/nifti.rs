@@ -129,5 +129,5 @@ fn volumes_are_not_cut_into_tiles() {
     put(dir.path(), "a.nii", &volume([4, 3, 2], 0.0, false, &[7; 24]));
     let tile = Some(TileOptions { size: 2, overlap: 0, min_valid: 0.0, block: None });
     let error = run(dir.path(), out.path(), PlanOptions { tile, ..arrays() }, 1).unwrap_err();
-    assert!(error.to_string().contains("`a.nii` is not TIFF, JPEG 2000 or PNG"), "{error}");
+    assert!(error.to_string().contains("`a.nii` is not TIFF, JPEG 2000, PNG or JPEG"), "{error}");
 }

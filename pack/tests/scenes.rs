@@ -539,7 +539,7 @@ fn tiles_that_make_no_sense_are_refused() {
     check(tile, Inputs::Images, "in TIFF");
     let numbers = [npy_header(Dtype::U8, &[20, 30, 2]).as_slice(), &[0; 1200]].concat();
     put(dir.path(), "s/b.npy", &numbers);
-    check(tile, Inputs::Arrays, "`b.npy` is not TIFF, JPEG 2000 or PNG");
+    check(tile, Inputs::Arrays, "`b.npy` is not TIFF, JPEG 2000, PNG or JPEG");
 }
 
 #[test]
@@ -679,29 +679,41 @@ fn scenes_in_an_archive_and_masks_of_other_formats_are_cut() {
 }
 
 #[test]
-fn png_scenes_that_a_pattern_names_are_cut() {
+fn png_and_jpeg_scenes_that_a_pattern_names_are_cut() {
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("in");
     let colours: Vec<u8> = (0..40 * 30 * 3).map(|i| (i % 251) as u8).collect();
     let grey: Vec<u8> = (0..40 * 30).map(|i| (i % 251) as u8).collect();
     put(&source, "colour/a.png", &gular_codec::encode_png(&colours, 40, 30).unwrap());
     put(&source, "grey/a.png", &gular_codec::encode_png(&grey, 40, 30).unwrap());
+    let jpeg = encode_jpeg(&colours, 40, 30, 90).unwrap();
+    put(&source, "photo/a.jpg", &jpeg);
+    let options = gular_codec::DecodeOptions::default();
+    let photo = gular_codec::Decoder::new(options).decode(&jpeg).unwrap().into_data();
     let tile = Some(TileOptions { size: 16, overlap: 0, min_valid: 0.0, block: None });
-    for (name, pixels, bands) in [("colour", &colours, 3), ("grey", &grey, 1)] {
-        let images = vec![format!("{name}/{{key}}.png").parse().unwrap()];
+    for (name, extension, pixels, bands) in
+        [("colour", "png", &colours, 3), ("grey", "png", &grey, 1), ("photo", "jpg", &photo, 3)]
+    {
+        let images = vec![format!("{name}/{{key}}.{extension}").parse().unwrap()];
         let out = dir.path().join(name);
         let unmatched = gular_pack::Unlabelled::Skip;
         let plan = PlanOptions { images, tile, unlabelled: unmatched, ..arrays() };
         run(&source, &out, plan.clone(), 2).unwrap();
-        let found = samples(&out).1;
+        let (bundle, found) = samples(&out);
+        let decoder = bundle.manifest().made.get("decoder");
+        assert_eq!(decoder.is_some(), extension == "jpg", "who made the numbers is told");
         let row = |y: usize| &pixels[(y * 40 + 24) * bands..][..16 * bands];
         let expected: Vec<u8> = (14..30).flat_map(|y| row(y).to_vec()).collect();
         assert_eq!(found.len(), 6, "{name}");
-        assert_eq!(found[&format!("{name}/a.png/r000014_c000024")].1[0], expected, "{name}");
+        assert_eq!(
+            found[&format!("{name}/a.{extension}/r000014_c000024")].1[0],
+            expected,
+            "{name}"
+        );
         // Whole, too.
         let out = dir.path().join(format!("{name}-whole"));
         run(&source, &out, PlanOptions { tile: None, ..plan }, 2).unwrap();
-        assert_eq!(samples(&out).1[&format!("{name}/a.png")].1[0], *pixels);
+        assert_eq!(samples(&out).1[&format!("{name}/a.{extension}")].1[0], *pixels);
     }
     // Without a pattern, they are not arrays.
     assert!(run(&source, &dir.path().join("none"), arrays(), 1).is_err());

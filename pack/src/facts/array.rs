@@ -1,4 +1,4 @@
-//! Arrays: NumPy's `.npy`, `.npz` with one array, TIFF, JPEG 2000, and NIfTI.
+//! Arrays: NumPy's `.npy`, `.npz` with one array, TIFF, JPEG 2000, NIfTI, PNG and JPEG.
 
 use std::borrow::Cow;
 use std::io::Read as _;
@@ -164,8 +164,8 @@ pub(crate) fn values(
         let values = jp2.decode(file)?;
         return Ok(ArrayValues { values, geo: Some(jp2.geo), valid: None });
     }
-    if is_png(file) {
-        let values = png(file, dtype, shape, limits)?;
+    if is_picture(file) {
+        let values = picture(file, dtype, shape, limits)?;
         return Ok(ArrayValues { values, geo: Some(Geo::default()), valid: None });
     }
     if is_nifti(file) {
@@ -240,8 +240,8 @@ pub(crate) fn kind(
         let shape = vec![jp2.height.into(), jp2.width.into(), jp2.bands.into()];
         return Ok(Some((dtype_of(jp2.number), shape)));
     }
-    if is_png(file) {
-        return png_kind(file, limits).map(Some);
+    if is_picture(file) {
+        return picture_kind(file, limits).map(Some);
     }
     if is_nifti(file) {
         let nifti = Nifti::parse(file, limits)?;
@@ -250,16 +250,23 @@ pub(crate) fn kind(
     Ok(header(&unpacked(file)?)?.map(|npy| (npy.dtype, npy.shape)))
 }
 
-fn is_png(file: &[u8]) -> bool {
-    Format::sniff(file) == Some(Format::Png)
+fn is_picture(file: &[u8]) -> bool {
+    matches!(Format::sniff(file), Some(Format::Png | Format::Jpeg))
 }
 
-/// Type and shape of a PNG, of which the beginning is enough: one band of grey or of a palette's
-/// numbers, or three of colours.
-pub(crate) fn png_kind(file: &[u8], limits: &Limits) -> Result<(Dtype, Vec<u64>), Fault> {
+/// Type and shape of a PNG or a JPEG, of which the beginning is enough: one band of grey or of a
+/// palette's numbers, or three of colours.
+pub(crate) fn picture_kind(file: &[u8], limits: &Limits) -> Result<(Dtype, Vec<u64>), Fault> {
     let header = read_header(file, limits)?;
     let (width, height) = header.upright_size();
-    let (has_values, is_wide) = (holds_values(file), bit_depth(file) == Some(16));
+    if header.format == Format::Jpeg && !matches!(header.channels, 1 | 3) {
+        let reason = format!("it is a JPEG of {} channels, not in grey or RGB", header.channels);
+        let hint = "convert it: `gdal_translate IN.jpg OUT.tif`";
+        return Err(Fault::new(reason, Some(hint)));
+    }
+    let is_grey_jpeg = header.format == Format::Jpeg && header.channels == 1;
+    let has_values = holds_values(file) || is_grey_jpeg;
+    let is_wide = bit_depth(file) == Some(16);
     if !has_values && (is_wide || header.channels != 3) {
         let reason = "it is a PNG with alpha, or in colours of 16 bits".to_owned();
         let hint = "convert it: `gdal_translate IN.png OUT.tif`";
@@ -269,8 +276,8 @@ pub(crate) fn png_kind(file: &[u8], limits: &Limits) -> Result<(Dtype, Vec<u64>)
     Ok((dtype, vec![height.into(), width.into(), if has_values { 1 } else { 3 }]))
 }
 
-fn png(file: &[u8], dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<Vec<u8>, Fault> {
-    let (of, found) = png_kind(file, limits)?;
+fn picture(file: &[u8], dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<Vec<u8>, Fault> {
+    let (of, found) = picture_kind(file, limits)?;
     let same = shape == found.as_slice() || (found[2] == 1 && shape == &found[..2]);
     if !same || of != dtype {
         return Err(other_array(of, &found, dtype, shape));
@@ -278,6 +285,10 @@ fn png(file: &[u8], dtype: Dtype, shape: &[u64], limits: &Limits) -> Result<Vec<
     let mut decoder = Decoder::new(DecodeOptions { limits: *limits, ..Default::default() });
     if found[2] == 3 {
         return Ok(decoder.decode(file)?.into_data());
+    }
+    if Format::sniff(file) == Some(Format::Jpeg) {
+        // Grey is repeated in each channel.
+        return Ok(decoder.decode(file)?.into_data().into_iter().step_by(3).collect());
     }
     let values = decoder.decode_values(file)?.1.into_iter();
     let bytes = usize::try_from(dtype.size_bytes()).unwrap_or(1);
@@ -301,7 +312,7 @@ pub(crate) fn mask(
     limits: &Limits,
     pages: Pages,
 ) -> Result<Option<Mask>, Fault> {
-    let found = if is_png(file) { None } else { kind(file, limits, pages)? };
+    let found = if is_picture(file) { None } else { kind(file, limits, pages)? };
     let Some((_, found)) = found else { return Ok(None) };
     let side = |at: usize| found.get(at).and_then(|n| u32::try_from(*n).ok());
     let size = side(1).zip(side(0)).unwrap_or_default();

@@ -17,8 +17,8 @@ pub enum OtherFiles {
     Pictures,
     /// Arrays, or TIFF.
     Arrays,
-    /// PNG, which are left out only where arrays are packed.
-    Png,
+    /// PNG or JPEG, which are left out only where arrays are packed.
+    PngOrJpeg,
     /// Archives.
     Archives,
     /// Tables, whose columns may be pixels.
@@ -74,7 +74,7 @@ pub(crate) fn others(found: &BTreeMap<String, u64>) -> OtherFiles {
         e if OTHERS.contains(&e) => OtherFiles::Pictures,
         e if ARCHIVES.contains(&e) => OtherFiles::Archives,
         "csv" | "tsv" => OtherFiles::Tables,
-        "png" => OtherFiles::Png,
+        "png" | "jpg" | "jpeg" => OtherFiles::PngOrJpeg,
         _ => OtherFiles::Any,
     };
     let known = found.iter().filter(|(e, _)| kind(e) != OtherFiles::Any);

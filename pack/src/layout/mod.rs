@@ -44,8 +44,8 @@ pub use error::LayoutError;
 pub(crate) use folder_patterns::Recognised;
 pub(crate) use folders::{Folders, Marks};
 pub(crate) use labels::{
-    BOXES, Cell, IN_PIXELS, Join, Joined, KEY_COLUMN, Said, Table, Tables, Unpacked, are_outside,
-    boxes_of_size, hot_classes, key_by_values, other_key, stored,
+    BOXES, BoxValues, Cell, IN_PIXELS, Join, Joined, KEY_COLUMN, Said, Table, Tables, Unpacked,
+    are_outside, boxes_of_size, hot_classes, key_by_values, other_key, stored,
 };
 pub use labels::{FieldColumns, JoinedTables, TableColumns, TableOptions};
 pub(crate) use natural::natural;

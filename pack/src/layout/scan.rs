@@ -705,7 +705,7 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         }
         let Some(media_type) = media_type_of(&name, self.options.inputs)
             .or_else(|| self.media_type_inside(&name))
-            .or_else(|| self.named_png(&extension))
+            .or_else(|| self.named_picture(&extension))
         else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
@@ -770,11 +770,16 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         Format::sniff(&start).map(Format::media_type)
     }
 
-    /// PNG files are arrays only if a pattern of the user names them.
-    fn named_png(&self, extension: &str) -> Option<&'static str> {
+    /// PNG and JPEG files are arrays only if a pattern of the user names them.
+    fn named_picture(&self, extension: &str) -> Option<&'static str> {
         let LayoutOptions { images, inputs, .. } = self.options;
-        let is_named = || images.iter().any(|pattern| pattern.as_str().ends_with(".png"));
-        (*inputs == Inputs::Arrays && extension == "png" && is_named()).then_some("image/png")
+        let is_named = |pattern: &Pattern| {
+            stem_and_extension(pattern.as_str()).1.eq_ignore_ascii_case(extension)
+        };
+        let format = formats::picture(extension)
+            .filter(|_| matches!(extension, "png" | "jpg" | "jpeg"))
+            .filter(|_| *inputs == Inputs::Arrays && images.iter().any(is_named));
+        format.map(Format::media_type)
     }
 
     /// Notes a file that cannot be packed; the walk continues and finds the others.

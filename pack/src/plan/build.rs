@@ -3,6 +3,7 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ use crate::facts::{
     Start, WayToRead, counted, is_of_source, setting,
 };
 use crate::layout::{
-    BOXES, IN_PIXELS, Join, Labels, Layout, LayoutError, Table, Unlabelled, are_outside,
+    BoxValues, IN_PIXELS, Join, Labels, Layout, LayoutError, Table, Unlabelled, are_outside,
     boxes_of_size,
 };
 use crate::plan::{
@@ -232,7 +233,8 @@ impl<'a> PlanBuilder<'a> {
         read: Extra,
     ) -> Result<(), PlanError> {
         if !start.is_raster() {
-            let text = format!("`{key}` is not TIFF, JPEG 2000 or PNG, which are cut into tiles");
+            let text =
+                format!("`{key}` is not TIFF, JPEG 2000, PNG or JPEG, which are cut into tiles");
             return Err(setting(&["tile"], text));
         }
         let [ref dates @ .., height, width, bands] = *start.shape.as_slice() else {
@@ -318,7 +320,7 @@ impl<'a> PlanBuilder<'a> {
         let mut last: Option<(Vec<u8>, String)> = None;
         let (mut fatal, mut skipped) = (BadInputs::default(), self.skipped);
         let [mut resized, mut outside, mut turned] = <[Names; 3]>::default();
-        let boxes_at = from_table.fields.iter().position(|field| field.name.as_str() == BOXES);
+        let boxes = BoxValues::among(&from_table.fields);
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel)?;
             let (folded, record) = pair.map_err(io)?;
@@ -364,8 +366,9 @@ impl<'a> PlanBuilder<'a> {
             let sized = match size
                 .filter(|size| *size == IN_PIXELS || options.check != CheckImages::None)
             {
-                Some(IN_PIXELS) => match (beside.size_of(file, &mut turned), boxes_at) {
-                    (Ok(size), Some(at)) => {
+                Some(IN_PIXELS) => match (size_of(scene, &beside, file, &mut turned), &boxes) {
+                    (Ok(size), Some(boxes)) => {
+                        let at = boxes.at();
                         of_size = boxes_of_size(values, at, size);
                         if of_size.as_ref().is_some_and(|values| are_outside(values, at)) {
                             outside.push(file);
@@ -383,8 +386,11 @@ impl<'a> PlanBuilder<'a> {
                 Ok((mut files, of_files)) => {
                     files.splice(0..0, layout.values(&placed.values));
                     files.extend(extra.map(Extra::to_value));
-                    let values = joined(values, &files);
-                    let mut add = |key: &str, bytes: u64, of_files: u64, group: Option<&str>| {
+                    let mut add = |key: &str,
+                                   values: &str,
+                                   [bytes, of_files]: [u64; 2],
+                                   group: Option<&str>| {
+                        let values = joined(values, &files);
                         if leave_out.has(key) {
                             return Ok(());
                         }
@@ -423,12 +429,20 @@ impl<'a> PlanBuilder<'a> {
                                     .block_of(corner)
                                     .map(|(column, row)| tiles::key(key, (column, row)));
                                 let of_block = block.as_deref().unwrap_or(key);
+                                let cut = |boxes: &BoxValues| {
+                                    boxes.of_tile(values, scene.size, corner, tile.size)
+                                };
+                                let cut = match boxes.as_ref().map(cut) {
+                                    None => Cow::Borrowed(values),
+                                    Some(cut) => cut.ok_or_else(|| io(damaged_record()))?.into(),
+                                };
                                 let tile = tiles::key(key, corner);
                                 // Of a scene's files, only the part that a tile covers counts.
-                                add(&tile, scene.of_tile, 0, group.or(Some(of_block)))?;
+                                let group = group.or(Some(of_block));
+                                add(&tile, &cut, [scene.of_tile, 0], group)?;
                             }
                         }
-                        _ => add(key, bytes, of_files, group)?,
+                        _ => add(key, values, [bytes, of_files], group)?,
                     }
                 }
                 Err(fault) => match options.on_error {
@@ -582,6 +596,17 @@ pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool) -> Result<(), PlanErro
         return Err(RunError::Cancelled.into());
     }
     Ok(())
+}
+
+/// Columns and rows of an image in pixels of which its boxes are; one that is turned to be upright is
+/// noted in `turned`.
+fn size_of(
+    scene: Option<&Scene>,
+    beside: &Beside<'_>,
+    file: &str,
+    turned: &mut Names,
+) -> Result<(u32, u32), Fault> {
+    scene.map_or_else(|| beside.size_of(file, turned), |scene| Ok(scene.size))
 }
 
 /// The list of a sample's further values: those of a table, then its files.

@@ -105,7 +105,7 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), PlanError>
     if options.inputs != Inputs::Arrays {
         return fail(
             &["tile", "inputs"],
-            "only scenes of numbers, in TIFF, are cut into tiles".to_owned(),
+            "only scenes of numbers are cut into tiles, such as those in TIFF".to_owned(),
         );
     }
     if block.is_some_and(|block| block < size) {

@@ -2,7 +2,7 @@
 //! continues as a TIFF without compression.
 //!
 //! ```text
-//! a.jp2, a.png, a member of an archive ─▶ TIFF ─▶ behind the others in a file without a name
+//! a.jp2, a.png, a.jpg, a member of an archive ─▶ TIFF ─▶ behind the others in a file without a name
 //! ```
 
 use std::collections::HashMap;

@@ -11,7 +11,7 @@ use gular_codec::tiff::{Geo, Pages, Tiff};
 use gular_codec::{Format, Header, Limits, read_header};
 
 use super::Source;
-use crate::facts::array::{dtype_of, header, is_tiff, png_kind, unpacked};
+use crate::facts::array::{dtype_of, header, is_tiff, picture_kind, unpacked};
 use crate::facts::{
     Fault, MOST_BYTES, Start, check_bytes, formats, is_jpeg_2000_name, is_nifti_name,
     stem_and_extension,
@@ -69,12 +69,14 @@ pub(crate) fn array_start(
         let (dtype, axes) = (dtype_of(jp2.number), Some(Axes::yxc()));
         return Ok(Start { dtype, shape, axes, geo: Some(jp2.geo), is_jpeg: false });
     }
-    if formats::picture(stem_and_extension(path).1) == Some(Format::Png)
+    let named = formats::picture(stem_and_extension(path).1);
+    if matches!(named, Some(Format::Png | Format::Jpeg))
         && let Some((_, start)) = picture_start(source, path, limits)
     {
-        let (dtype, shape) = png_kind(&start, limits)?;
+        let (dtype, shape) = picture_kind(&start, limits)?;
+        let is_jpeg = Format::sniff(&start) == Some(Format::Jpeg);
         let (axes, geo) = (Some(Axes::yxc()), Some(Geo::default()));
-        return Ok(Start { dtype, shape, axes, geo, is_jpeg: false });
+        return Ok(Start { dtype, shape, axes, geo, is_jpeg });
     }
     if is_nifti_name(path) {
         check_bytes(bytes)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gular_bundle::Field;
 use serde_json::Value;
 
 use super::cell::Cell;
@@ -23,6 +24,9 @@ pub(crate) const BOXES: &str = "boxes";
 
 /// The column, and field, of points of the things in boxes.
 pub(super) const KEYPOINTS: &str = "keypoints";
+
+/// The shortest side of a box that stays in a tile, in pixels, as loaders have it.
+const SHORTEST: f64 = 1.0;
 
 /// How far a box may end outside of its image, as a fraction of it, before that is told.
 pub(super) const ROUNDING: f64 = 0.01;
@@ -48,6 +52,98 @@ pub(crate) fn are_outside(values: &str, at: usize) -> bool {
     let is_outside =
         |number: &Value| number.as_f64().is_none_or(|x| !(-ROUNDING..=1.0 + ROUNDING).contains(&x));
     numbers.is_some_and(|numbers| numbers.iter().any(is_outside))
+}
+
+/// The places of boxes, and of what is said of each box, among the values of a row.
+#[derive(Debug)]
+pub(crate) struct BoxValues {
+    boxes: usize,
+    of_boxes: Vec<usize>,
+    keypoints: Option<usize>,
+}
+
+impl BoxValues {
+    /// Those of the fields of a table, if it has boxes.
+    pub(crate) fn among(fields: &[Field]) -> Option<Self> {
+        let at = |name: &str| fields.iter().position(|field| field.name.as_str() == name);
+        let of_boxes = ["box_labels", "box_crowd"].into_iter().filter_map(at).collect();
+        Some(Self { boxes: at(BOXES)?, of_boxes, keypoints: at(KEYPOINTS) })
+    }
+
+    /// The place of the boxes.
+    pub(crate) fn at(&self) -> usize {
+        self.boxes
+    }
+
+    /// The values of the row of a scene for its tile at `corner` with `side` columns and rows. As a loader
+    /// does it when it crops: boxes are cut at its edges, those of which less than a pixel is left on a
+    /// side are dropped, and points outside of it are not known.
+    pub(crate) fn of_tile(
+        &self,
+        values: &str,
+        scene: (u32, u32),
+        corner: (u32, u32),
+        side: u32,
+    ) -> Option<String> {
+        let mut values: Vec<Value> = serde_json::from_str(values).ok()?;
+        // What is beyond the scene is not of it.
+        let axis = |of: u32, from: u32| {
+            let (of, from) = (f64::from(of), f64::from(from));
+            move |fraction: f64| fraction * of - from
+        };
+        let inside = |of: u32, from: u32| f64::from(side.min(of.saturating_sub(from)));
+        let (x, y) = (axis(scene.0, corner.0), axis(scene.1, corner.1));
+        let (width, height) = (inside(scene.0, corner.0), inside(scene.1, corner.1));
+        let side = f64::from(side);
+        let boxes = rows(values.get(self.boxes)?)?;
+        let cut = |sides: &Vec<f64>| {
+            let [left, top, right, bottom] = *sides.as_slice() else { return None };
+            let (left, right) = (x(left).clamp(0.0, width), x(right).clamp(0.0, width));
+            let (top, bottom) = (y(top).clamp(0.0, height), y(bottom).clamp(0.0, height));
+            let is_left = right - left >= SHORTEST && bottom - top >= SHORTEST;
+            is_left.then(|| [left, top, right, bottom].map(|n| n / side).to_vec())
+        };
+        let cut: Vec<Option<Vec<f64>>> = boxes.iter().map(cut).collect();
+        let stays = |at: usize| cut.get(at).is_some_and(Option::is_some);
+        let point = |point: &[f64]| match *point {
+            [a, b, known] if known > 0.0 => {
+                let (a, b) = (x(a), y(b));
+                let is_inside = (0.0..=width).contains(&a) && (0.0..=height).contains(&b);
+                if is_inside { [a / side, b / side, known] } else { [0.0; 3] }
+            }
+            _ => [0.0; 3],
+        };
+        if let Some(at) = self.keypoints {
+            let of_boxes = rows(values.get(at)?)?.into_iter().enumerate();
+            let kept = of_boxes.filter(|(at, _)| stays(*at));
+            let moved = kept.map(|(_, row)| row.chunks(3).flat_map(point).collect());
+            set_rows(values.get_mut(at)?, &moved.collect::<Vec<Vec<f64>>>())?;
+        }
+        for at in &self.of_boxes {
+            let numbers = values.get_mut(*at)?;
+            let list = numbers.get_mut(2)?.as_array_mut()?;
+            let mut at = 0..;
+            list.retain(|_| at.next().is_some_and(stays));
+            let n = list.len();
+            *numbers.get_mut(1)?.get_mut(0)? = n.into();
+        }
+        set_rows(values.get_mut(self.boxes)?, &cut.into_iter().flatten().collect::<Vec<_>>())?;
+        Some(Value::Array(values).to_string())
+    }
+}
+
+/// The rows of an array in a plan: its type, its shape and its numbers.
+fn rows(array: &Value) -> Option<Vec<Vec<f64>>> {
+    let columns = usize::try_from(array.get(1)?.get(1)?.as_u64()?).ok()?;
+    let numbers: Option<Vec<f64>> = array.get(2)?.as_array()?.iter().map(Value::as_f64).collect();
+    Some(numbers?.chunks(columns.max(1)).map(<[f64]>::to_vec).collect())
+}
+
+/// Gives an array in a plan other rows of as many columns.
+fn set_rows(array: &mut Value, rows: &[Vec<f64>]) -> Option<()> {
+    *array.get_mut(1)?.get_mut(0)? = rows.len().into();
+    *array.get_mut(2)? = rows.concat().into();
+    Some(())
 }
 
 /// One box of an image.

@@ -480,7 +480,7 @@ impl Finding {
             "npz" => is_mask,
             _ if array::is_tiff(path) && self.colours.is_some() => self.tile.is_some(),
             // The part of a tile becomes numbers.
-            "png" => self.tile.is_some() && self.colours.is_none(),
+            "png" | "jpg" | "jpeg" => self.tile.is_some() && self.colours.is_none(),
             _ if array::is_tiff(path) || array::is_jpeg_2000_name(path) => self.arrays || is_mask,
             // No part of it can be read as a scene's.
             _ if is_nifti_name(path) => {
