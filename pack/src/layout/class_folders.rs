@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use gular_bundle::Split;
+
 use super::class_names::{
     alike, classes_in_names, names_say_more, numbered, when_in, without_classes,
 };
-use super::folder_patterns::{CLASSES, KEY, Recognised, of_splits};
+use super::companions::word_for_split;
+use super::folder_patterns::{CLASSES, KEY, Recognised, of_split, of_splits};
 use super::folders::Folders;
 use super::parts::{
     copy_inside, in_a_table, numbered_parts, pairs_by_order, parts_in_classes, parts_of_samples,
@@ -57,6 +60,7 @@ pub(super) fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
             "all images are in folders inside of the class folders, such as `{}`",
             example.unwrap_or_default()
         );
+        ways.splice(0..0, named_after_splits(folders));
         ways.push(WayToRead::new("if the classes are the first folders", &[CLASSES]));
         if inner.len() == 1 {
             ways.push(WayToRead::new("if there are no classes", &["{*}/{*}/{key}.{ext}"]));
@@ -81,6 +85,24 @@ pub(super) fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
     found.patterns = vec![CLASSES.to_owned()];
     found.doubts.extend(of_classes(&found));
     Ok(found)
+}
+
+/// The way to read first folders as splits of which some names say which, such as `CRC-VAL-HE-7K`
+/// beside `NCT-CRC-HE-100K`, where others have the same folders in them.
+fn named_after_splits(folders: &Folders) -> Option<WayToRead> {
+    let split = |name: &String| word_for_split(name).and_then(|(_, word, _)| split_of(word));
+    let mut tops = folders.top.values();
+    let first = tops.next()?;
+    let are_alike = tops.all(|folder| folder.inner.keys().eq(first.inner.keys()));
+    let splits: BTreeSet<Split> =
+        folders.top.keys().map(|name| split(name).unwrap_or(Split::Train)).collect();
+    if !are_alike || splits.len() != folders.top.len() {
+        return None;
+    }
+    let of = |name: &String| of_split(split(name).unwrap_or(Split::Train), name, CLASSES);
+    let patterns: Vec<String> = folders.top.keys().map(of).collect();
+    let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+    Some(WayToRead::new("if the first folders are splits", &patterns))
 }
 
 /// What the user should know about the names of classes.

@@ -549,6 +549,10 @@ impl<'a> ExampleFolder<'a> {
                 split = Some(word.to_owned());
                 format!("{}{{split}}{}", literal(before), literal(after))
             }
+            // `train/train-images` says it twice.
+            Some((before, word, after)) if split.as_deref() == Some(word) => {
+                format!("{}{{*}}{}", literal(before), literal(after))
+            }
             _ => literal(part),
         });
         let shape = shape.collect();

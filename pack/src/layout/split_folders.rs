@@ -76,6 +76,19 @@ pub(super) fn splits(folders: &Folders, labelled: bool) -> Result<Recognised, Do
     for folder in folders.top.values() {
         found.classes.extend(folder.inner.keys().cloned());
     }
+    if let Some(true) = is_doubled(folders) {
+        let deeper = found.patterns.iter().map(|of| of.replace("{label}", "{*}/{label}"));
+        let deeper: Vec<String> = deeper.collect();
+        let deeper: Vec<&str> = deeper.iter().map(String::as_str).collect();
+        let named = named(folders.top.keys().map(String::as_str));
+        let proof =
+            format!("the only folder in each of {named} has the same name, and is no class");
+        let way = WayToRead::new("if the classes are the folders in these", &deeper);
+        let all: Vec<&str> = found.patterns.iter().map(String::as_str).collect();
+        let classes = WayToRead::new("if they are classes", &all);
+        let ways = vec![WayToRead { proof: Some(proof.clone()), ..way }, classes];
+        return Err(Doubt::new(proof, ways));
+    }
     if !found.classes.is_empty() && found.classes.iter().all(|name| split_like(name).is_some()) {
         let named = named(found.classes.iter().map(String::as_str));
         let text =

@@ -188,10 +188,7 @@ const RESULTS: &[(&str, Source)] = &[
     ("gular image convert", Of(&[("containers/src/convert/conversion.rs", "Converted")])),
     (
         "gular image push",
-        Of(&[
-            ("crates/registry/src/push.rs", "Pushed"),
-            ("cli/src/image/push.rs", "PushReport"),
-        ]),
+        Of(&[("crates/registry/src/push.rs", "Pushed"), ("cli/src/image/push.rs", "PushReport")]),
     ),
     (
         "gular image pull",

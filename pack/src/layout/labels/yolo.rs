@@ -68,8 +68,8 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> 
     }
     let whole = folder.canonicalize().map_err(|e| LayoutError::io("open", folder, e))?;
     for above in whole.ancestors().take(MOST_ABOVE + 1) {
-        for name in DESCRIPTIONS {
-            let file = above.join(name);
+        let named = DESCRIPTIONS.map(|name| above.join(name));
+        for file in named.into_iter().chain(of_own_name(above)) {
             let Some(text) = text_of(&file)? else { continue };
             check_yaml(&file, &text)?;
             let yaml = Yaml::load_from_str(&text)
@@ -87,6 +87,17 @@ pub(super) fn classes(folder: &Path) -> Result<Option<ClassNames>, LayoutError> 
         }
     }
     Ok(None)
+}
+
+/// The description of a dataset that bears the dataset's own name, as Ultralytics ask for: the only
+/// file of YAML in a folder, if it names classes.
+fn of_own_name(folder: &Path) -> Option<PathBuf> {
+    let files = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_yaml = |file: &PathBuf| file.extension().is_some_and(|e| e == "yaml" || e == "yml");
+    let mut files = files.filter(is_yaml);
+    let one = files.next().filter(|_| files.next().is_none())?;
+    let text = text_of(&one).ok()??;
+    text.lines().any(|line| line.starts_with("names:")).then_some(one)
 }
 
 impl ClassNames {

@@ -415,7 +415,7 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
 /// Checks that the numbers for pixels without a class are of masks, and not of those that are made
 /// of colours or polygons.
 fn check_ignored(options: &PlanOptions) -> Result<(), PlanError> {
-    let fail = |text: String| Err(setting(&["ignored"], text));
+    let fail = |text: String| Err(setting(&["mask_ignore"], text));
     for (name, ignore) in &options.ignored {
         if !options.fields.iter().any(|of| of.name == *name) {
             return fail(format!(
