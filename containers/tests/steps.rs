@@ -293,7 +293,7 @@ fn a_step_that_fails_or_cannot_run_stops_the_build() {
             error => panic!("{error}"),
         }
     };
-    let reason = refused(&|options| options.no_scripts = true);
+    let reason = refused(&|options| (options.no_scripts, options.locked) = (true, true));
     assert_eq!(reason, "the build was told to run no scripts");
     let reason = refused(&|options| options.tools.unshare = None);
     assert_eq!(reason, "`unshare` of util-linux is not installed");

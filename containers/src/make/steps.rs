@@ -90,14 +90,14 @@ impl StepWork<'_> {
         let inputs = scripts::inputs(step, &before.tree, self.env, lock.time)?;
         let known = lock.steps.get(usize::from(self.number));
         let known = known.filter(|known| known.inputs.0 == inputs);
-        if options.locked && known.is_none() {
-            let path = self.project.lock_path.display().to_string();
-            return Err(Error::StepNotLocked { step: name, path });
-        }
         let (store, key) = (options.cache.store(), format!("run-{inputs}"));
         let was_there = store.has(&key);
         if let Some(reason) = self.obstacle(was_there)? {
             return Err(Error::StepRefused { step: name, reason, is_here: true });
+        }
+        if options.locked && known.is_none() {
+            let path = self.project.lock_path.display().to_string();
+            return Err(Error::StepNotLocked { step: name, path });
         }
         watch.working_on(Step::Scripts, &name);
         let made = store.listing(&key, |filling| {
