@@ -39,6 +39,32 @@ fn pack(source: &str, plan: PlanOptions) -> (Result<PackReport, Error>, tempfile
 }
 
 #[test]
+fn groups_are_samples_where_a_pattern_says_so() {
+    let (report, _dir) = pack("groups.h5", PlanOptions::default());
+    let Err(Error::Layout(LayoutError::Doubt(doubt))) = report else { panic!("{report:?}") };
+    assert!(doubt.text.contains("so its groups seem to be samples"), "{doubt}");
+    assert_eq!(doubt.readings[0].images, ["{key}/image.npy"]);
+    let (report, dir) = pack("groups.h5", images("{key}/image.npy"));
+    let report = report.unwrap();
+    assert_eq!((report.samples, report.label_dataset.as_deref()), (5, Some("label")));
+    assert_eq!(
+        (report.axes.as_deref(), report.fields.as_slice()),
+        (Some("yxc"), &["mask".to_owned()][..])
+    );
+    let (bundle, found) = samples(&dir.path().join("out"));
+    let fields = &bundle.manifest().fields;
+    let at = |name: &str| fields.iter().position(|field| field.name.as_str() == name).unwrap();
+    assert_eq!(fields[at("mask")].as_fixed(), Some((Dtype::U8, &[6, 5][..])));
+    for i in 0..5 {
+        let (_, values) = &found[&format!("p{}/image.npy", 4 - i)];
+        let image: Vec<u8> = row(i, 90).flat_map(|v| u16::from(v).to_le_bytes()).collect();
+        assert_eq!(values[at("image")], image, "{i}");
+        assert_eq!(values[at("mask")], row(i, 90).step_by(3).collect::<Vec<u8>>());
+        assert_eq!(values[at("label")], (i as i64 % 3).to_le_bytes());
+    }
+}
+
+#[test]
 fn a_file_for_each_split_and_part_needs_no_option() {
     let (report, dir) = pack("splits", PlanOptions::default());
     let report = report.unwrap();

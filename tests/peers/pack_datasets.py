@@ -223,6 +223,27 @@ def nifti():
     check("NIfTI has nibabel's numbers, affine, spacing and units", n == 648 and not wrong, (n, wrong[:5]))
 
 
-for test in (every_way_to_store, patch_camelyon, so2sat, netcdf, jpeg_2000, further_compressions, nifti):
+def groups():
+    """As ChaBuD: each group is a sample."""
+    expected = {}
+    with h5py.File("groups.h5", "w") as file:
+        for i in range(12):
+            image, mask = whole(np.dtype(">u2"), (16, 12, 5)), whole(np.dtype("u1"), (16, 12))
+            file.create_dataset(f"deep/p{i}/image", data=image, chunks=(5, 12, 2), compression="gzip", shuffle=True)
+            file[f"deep/p{i}/mask"], file[f"deep/p{i}/label"] = mask, i % 3
+            expected[f"deep/p{i}/image.npy"] = image.astype("u2"), mask, i % 3
+    told = gular("pack", "groups.h5", "bundle groups", refused=True)
+    check("groups that seem to be samples are asked for", "--images '{key}/image.npy'" in told, told)
+    gular("pack", "groups.h5", "bundle groups", "--images", "{key}/image.npy")
+    found, masks = values("bundle groups"), values("bundle groups", field="mask")
+    data = GularDataset("bundle groups", "train", "image")
+    labels = {data.key(i): data.label(i) for i in range(len(data))}
+    good = len(found) == 12 and all(
+        same(found[key], image) and same(masks[key], mask) and labels[key] == label for key, (image, mask, label) in expected.items()
+    )
+    check("each group is a sample with its mask and its label", good)
+
+
+for test in (every_way_to_store, patch_camelyon, so2sat, netcdf, jpeg_2000, further_compressions, nifti, groups):
     test()
 finish()

@@ -42,7 +42,7 @@ pub(crate) use column_names::{
     is_of_ids, is_of_numbered_splits, is_of_run_lengths, is_of_splits, is_of_texts,
     may_be_of_splits, split_named,
 };
-pub(crate) use datasets::{Column, DatasetRows, Other, columns};
+pub(crate) use datasets::{Column, DatasetRows, Other, are_of_groups, columns};
 pub use datasets::{DatasetFault, has_datasets};
 pub use error::SourceError;
 pub(crate) use headers::{array_start, first_line, picture_start, read_file};

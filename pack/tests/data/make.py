@@ -138,6 +138,16 @@ def attributes():
             file[name].attrs[attribute] = value
 
 
+def groups():
+    """As ChaBuD: a group for each sample, of datasets that are whole values."""
+    with h5py.File("groups.h5", "w") as file:
+        for i, image in enumerate(rows(5, (6, 5, 3), "u2")):
+            file.create_dataset(f"p{4 - i}/image", data=image, chunks=(3, 5, 3), compression="gzip")
+            file[f"p{4 - i}/mask"] = image[:, :, 0].astype("u1")
+            file[f"p{4 - i}/label"] = i % 3
+        file["about"] = np.arange(3)
+
+
 splits()
 several()
 filters()
@@ -146,3 +156,4 @@ jpeg_2000()
 labels()
 years()
 attributes()
+groups()

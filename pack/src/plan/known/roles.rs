@@ -9,7 +9,8 @@ use crate::facts::{Doubt, Pattern, WayToRead, setting, split_of};
 use crate::layout::{Labels, LayoutError};
 use crate::plan::{PayloadOptions, PlanOptions};
 use crate::source::{
-    Column, DatasetFault, FieldFiles, Inputs, LabelColumn, Other, SourceError, columns,
+    Column, DatasetFault, FieldFiles, Inputs, LabelColumn, Other, SourceError, are_of_groups,
+    columns,
 };
 
 /// Names of datasets with the classes, in lower case: those of Keras, PatchCamelyon and So2Sat.
@@ -33,7 +34,9 @@ pub(crate) fn with_roles(
     if !matches!(options.inputs, Inputs::Images | Inputs::Arrays) {
         return Ok(None);
     }
-    let Some((columns, others)) = columns(source, &options.archive)? else { return Ok(None) };
+    let of_groups = are_of_groups(&options.images);
+    let columns = columns(source, &options.archive, of_groups)?;
+    let Some((columns, others)) = columns else { return Ok(None) };
     if options.tile.is_some() {
         let text = "only TIFF can be cut into tiles, and these images are rows of datasets";
         return Err(setting(&["tile"], text));
@@ -44,7 +47,10 @@ pub(crate) fn with_roles(
         return Err(setting(&["payload"], text));
     }
     let has_splits = columns.iter().any(|of| !of.prefix.is_empty());
-    let sets = Sets { columns, others, has_splits };
+    let group = options.images.first().filter(|_| of_groups);
+    let group = group.and_then(|pattern| pattern.as_str().rsplit_once('/'));
+    let group = group.map(|(group, _)| group.to_owned());
+    let sets = Sets { columns, others, has_splits, group };
     if options.images.is_empty() {
         options.images = vec![sets.image(source)?];
     }
@@ -83,11 +89,16 @@ struct Sets {
     columns: Vec<Column>,
     others: Vec<Other>,
     has_splits: bool,
+    /// The pattern of groups, if each is a sample.
+    group: Option<String>,
 }
 
 impl Sets {
     /// The pattern of the rows of the dataset `name`.
     fn pattern(&self, name: &str) -> String {
+        if let Some(group) = &self.group {
+            return format!("{group}/{name}.npy");
+        }
         let split = if self.has_splits { "{split}/" } else { "" };
         format!("{split}{name}/{{key}}.npy")
     }
@@ -142,11 +153,13 @@ impl Sets {
             }
             several if let Some((first, second)) = of_groups(several) => {
                 let text = format!(
-                    "has `{first}` and `{second}`, so its groups seem to be samples, but only datasets whose rows are samples are read: in Python, for each group, `np.save(f\"{{group}}.npy\", file[group][\"{}\"])`",
-                    last(first)
+                    "`{}` has `{first}` and `{second}`, so its groups seem to be samples",
+                    source.display()
                 );
-                let text = format!("`{}` {text}", source.display());
-                return Err(Doubt::new(text, Vec::new()).into());
+                let split = if self.has_splits { "{split}/" } else { "" };
+                let pattern = format!("{split}{{key}}/{}.npy", last(first));
+                let way = WayToRead { asks: true, ..WayToRead::new("if each is one", &[&pattern]) };
+                return Err(Doubt::new(text, vec![way]).into());
             }
             several => {
                 let of_name = |name: &&&str| self.columns.iter().find(|c| c.name == **name);

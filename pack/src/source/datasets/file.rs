@@ -78,6 +78,8 @@ pub(crate) struct Found {
 /// Where the numbers of a dataset are.
 pub(crate) enum Stored {
     Hdf5(Box<Dataset>),
+    /// Each row is a dataset of its own.
+    Members(Vec<Dataset>),
     Npy(NpyRows),
 }
 
@@ -105,8 +107,9 @@ pub(super) struct Contents {
     pub(super) others: Vec<Unread>,
 }
 
-/// Finds the datasets of a file.
-pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
+/// Finds the datasets of a file, whose rows are along the first axis; or each of which `is_whole`, and
+/// has one row.
+pub(super) fn datasets(path: &Path, is_whole: bool) -> Result<Contents, DatasetFault> {
     let storage = FileStorage::open(path)?;
     let options = OpenOptions::default()
         .with_max_chunk_bytes(MOST_CHUNK)
@@ -129,7 +132,7 @@ pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
             let kind = dataset.as_ref().map_or("not readable", |of| kind_of(of.dtype()));
             // A single value has no rows.
             let n = dataset.as_ref().ok().map(|of| of.shape().first().copied().unwrap_or(0));
-            match dataset.map(|dataset| look(&name, dataset)) {
+            match dataset.map(|dataset| look(&name, dataset, is_whole)) {
                 Ok(Some(one)) => found.push(one),
                 Ok(None) | Err(_) => others.push(Unread { name, n, kind }),
             }
@@ -149,14 +152,17 @@ pub(super) fn datasets(path: &Path) -> Result<Contents, DatasetFault> {
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     others.sort_by(|a, b| a.name.cmp(&b.name));
-    name_dimensions(&mut found);
+    name_dimensions(&mut found, is_whole);
     Ok(Contents { found, others })
 }
 
 /// A dataset of rows of numbers, before the names of its dimensions are known.
-fn look(name: &str, dataset: Dataset) -> Option<Found> {
-    let [n, shape @ ..] = dataset.shape() else { return None };
-    let (n, shape) = (*n, shape.to_vec());
+fn look(name: &str, dataset: Dataset, is_whole: bool) -> Option<Found> {
+    let (n, shape) = match dataset.shape() {
+        shape if is_whole => (1, shape.to_vec()),
+        [n, shape @ ..] => (*n, shape.to_vec()),
+        [] => return None,
+    };
     let dtype = dtype_of(dataset.dtype(), &dataset.raw_datatype().ok()?)?;
     let Meaning { nodata, packed, valid } = Meaning::of(&dataset);
     let is_scale = netcdf::is_scale(&dataset);
@@ -183,7 +189,7 @@ fn kind_of(dtype: &Datatype) -> &'static str {
 }
 
 /// Fills in the names of dimensions, which are those of their scales.
-fn name_dimensions(found: &mut [Found]) {
+fn name_dimensions(found: &mut [Found], are_whole: bool) {
     let scales = found.iter().filter(|one| one.is_scale);
     let scales: Vec<(u64, String)> =
         scales.filter_map(|one| Some((one.address()?, one.name.clone()))).collect();
@@ -192,7 +198,8 @@ fn name_dimensions(found: &mut [Found]) {
             let scale = scales.iter().find(|(address, _)| *address == dimension.address);
             dimension.name = scale.map(|(_, name)| name.clone()).unwrap_or_default();
         }
-        if let Some((_, of_row)) = one.dimensions.split_first() {
+        let of_row = one.dimensions.get(usize::from(!are_whole)..);
+        if let Some(of_row) = of_row.filter(|_| !one.dimensions.is_empty()) {
             one.kind.axes = netcdf::axes(of_row);
         }
     }
@@ -245,7 +252,7 @@ impl Found {
     pub(crate) fn address(&self) -> Option<u64> {
         match &self.stored {
             Stored::Hdf5(dataset) => Some(dataset.address()),
-            Stored::Npy(_) => None,
+            Stored::Members(_) | Stored::Npy(_) => None,
         }
     }
 
@@ -255,7 +262,7 @@ impl Found {
         let row = self.kind.bytes().unwrap_or(u64::MAX).max(1);
         let of_chunk = match &self.stored {
             Stored::Hdf5(dataset) => dataset.chunks().and_then(|chunks| chunks.first().copied()),
-            Stored::Npy(_) => None,
+            Stored::Members(_) | Stored::Npy(_) => None,
         };
         let of_chunk = u64::from(of_chunk.unwrap_or(1).max(1));
         let most = (BLOCK / row).max(1);
@@ -270,6 +277,7 @@ impl Found {
     pub(super) fn rows(&self, start: u64, n: u64) -> Result<Vec<u8>, DatasetFault> {
         let dataset = match &self.stored {
             Stored::Hdf5(dataset) => dataset,
+            Stored::Members(members) => return self.members(members, start, n),
             Stored::Npy(array) => {
                 let rows = array.rows(start, n, self.kind.bytes().unwrap_or(0));
                 return rows
@@ -288,6 +296,29 @@ impl Found {
             _ => read::<8>(dataset, &rows),
         }
     }
+}
+
+impl Found {
+    /// The numbers of some rows, each of which is a whole dataset.
+    fn members(&self, members: &[Dataset], start: u64, n: u64) -> Result<Vec<u8>, DatasetFault> {
+        let (start, n) = (usize::try_from(start).unwrap_or(0), usize::try_from(n).unwrap_or(0));
+        let mut bytes = Vec::new();
+        for dataset in members.iter().skip(start).take(n) {
+            match self.kind.dtype.size_bytes() {
+                1 => read_whole::<1>(dataset, &mut bytes)?,
+                2 => read_whole::<2>(dataset, &mut bytes)?,
+                4 => read_whole::<4>(dataset, &mut bytes)?,
+                _ => read_whole::<8>(dataset, &mut bytes)?,
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn read_whole<const N: usize>(dataset: &Dataset, bytes: &mut Vec<u8>) -> Result<(), DatasetFault> {
+    let numbers = dataset.read_array::<Bytes<N>>()?;
+    numbers.iter().for_each(|Bytes(number)| bytes.extend_from_slice(number));
+    Ok(())
 }
 
 fn read<const N: usize>(dataset: &Dataset, rows: &SliceInfo) -> Result<Vec<u8>, DatasetFault> {

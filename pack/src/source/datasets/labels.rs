@@ -37,7 +37,7 @@ impl DatasetRows {
             };
             let (found, expected) = (of_label.found.n, image.found.n);
             let dataset = of_label.found.name.clone();
-            if found != expected {
+            if found != expected || of_label.groups != image.groups {
                 let fault = DatasetFault::Labels { dataset, found, expected };
                 return Err(SourceError::datasets(&of_label.file, fault));
             }

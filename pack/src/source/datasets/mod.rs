@@ -3,6 +3,7 @@
 //! ```text
 //! train.h5: sen2 [N, 32, 32, 10], label [N, 17]
 //!   ─▶ train/sen2/0000000.npy … train/label/0000000.npy …   a path for each row; nothing is written
+//! or s1/image [32, 32, 3], s1/label, s2/image, …  ─▶  s1/image.npy, s2/image.npy …   if a pattern says so
 //!   ─▶ roles: the image, the label, fields                  refused where there are several readings
 //! a dataset that is packed ─ decoded once, in order ─ nameless temporary file ─▶ rows by positional reads
 //! ```
@@ -21,4 +22,4 @@ mod rows;
 
 pub use fault::DatasetFault;
 pub use rows::has_datasets;
-pub(crate) use rows::{Column, DatasetRows, Other, columns};
+pub(crate) use rows::{Column, DatasetRows, Other, are_of_groups, columns};

@@ -1,6 +1,6 @@
 //! The rows of datasets as files of a folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{BundlePath, Split, npy_header};
 use gular_codec::tiff::Geo;
 
-use super::file::{Contents, Found, RowKind, Unread, datasets};
+use super::file::{Contents, Found, RowKind, Stored, Unread, datasets};
 use super::labels::LabelRows;
 use super::npz;
 use crate::facts::{
-    Doubt, MOST_BYTES, Start, formats, named, split_of, split_within, stem_and_extension,
+    Doubt, MOST_BYTES, Pattern, Start, formats, named, split_of, split_within, stem_and_extension,
 };
 use crate::source::{
     ArchiveLimit, ArchiveLimits, DatasetFault, Inputs, LabelColumn, SourceError, SourceOptions,
@@ -50,6 +50,8 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) file: PathBuf,
     pub(crate) found: Found,
+    /// The groups that are its rows, sorted, if each is a sample.
+    pub(crate) groups: Vec<String>,
     /// Whether its rows are values of samples: those of labels alone are not.
     has_files: bool,
     /// The beginning of each row's file.
@@ -138,18 +140,32 @@ pub(crate) struct Other {
 /// Datasets of rows, and others.
 type Columns = (Vec<Column>, Vec<Other>);
 
-/// Opens all datasets of `path`, and lists those that have no rows of numbers.
-pub(crate) fn columns(path: &Path, limits: &ArchiveLimits) -> Result<Option<Columns>, SourceError> {
+/// Whether patterns name datasets of groups, each of which is a sample: `{key}/image.npy`.
+pub(crate) fn are_of_groups(images: &[Pattern]) -> bool {
+    let is_of_group = |pattern: &Pattern| {
+        let last = pattern.as_str().rsplit_once('/').map(|(_, last)| last);
+        last.is_some_and(|last| last.ends_with(".npy") && !last.contains('{'))
+    };
+    !images.is_empty() && images.iter().all(is_of_group)
+}
+
+/// Opens all datasets of `path`, and lists those that have no rows of numbers; or, if `of_groups`, one
+/// for each name that datasets have in groups, which are its rows.
+pub(crate) fn columns(
+    path: &Path,
+    limits: &ArchiveLimits,
+    of_groups: bool,
+) -> Result<Option<Columns>, SourceError> {
     let Some(files) = files_of(path) else { return Ok(None) };
     let (mut columns, mut all_others) = (Vec::<Column>::new(), Vec::new());
     for file in files {
         let fail = |fault| SourceError::datasets(&file, fault);
         let Contents { found, others } = match is_npz_name(&file) {
             true => npz::arrays(&file, limits)?,
-            false => datasets(&file).map_err(fail)?,
+            false => datasets(&file, of_groups).map_err(fail)?,
         };
         let split = split_within(&stem_of(&file));
-        let are_of_splits = split.is_none() && images_say_splits(&found);
+        let are_of_splits = split.is_none() && !of_groups && images_say_splits(&found);
         let place = |name: &str| match (split, name.split_once('/')) {
             (None, None) if are_of_splits => match split_and_rest(name) {
                 Some((split, rest)) => (format!("{split}/"), rest.to_owned()),
@@ -169,7 +185,8 @@ pub(crate) fn columns(path: &Path, limits: &ArchiveLimits) -> Result<Option<Colu
             let (prefix, name) = place(&found.name);
             let is_path = |name: &str| !name.contains(['{', '}']) && !hidden(name);
             let row = format!("{prefix}{name}/0.npy");
-            if found.is_bare || !is_path(&name) || BundlePath::parse(&row).is_err() {
+            let is_alone = of_groups && !name.contains('/');
+            if found.is_bare || is_alone || !is_path(&name) || BundlePath::parse(&row).is_err() {
                 // The number of a dimension's values is not that of its rows.
                 let (n, kind) = (Some(if found.is_bare { 0 } else { found.n }), "not nameable");
                 all_others.push(Other { prefix, name, file: file.clone(), n, kind });
@@ -182,10 +199,53 @@ pub(crate) fn columns(path: &Path, limits: &ArchiveLimits) -> Result<Option<Colu
             }
             let header = npy_header(found.kind.dtype, &found.kind.shape);
             let (file, unpacked) = (file.clone(), OnceLock::new());
-            columns.push(Column { prefix, name, file, found, has_files: true, header, unpacked });
+            let (has_files, groups) = (true, Vec::new());
+            columns.push(Column { prefix, name, file, found, groups, has_files, header, unpacked });
         }
     }
+    if of_groups {
+        columns = in_groups(columns)?;
+    }
     Ok(Some((columns, all_others)))
+}
+
+/// Datasets of one name in several groups, as one with a row for each group.
+fn in_groups(columns: Vec<Column>) -> Result<Vec<Column>, SourceError> {
+    let mut members: BTreeMap<(String, String), BTreeMap<String, Column>> = BTreeMap::new();
+    for column in columns {
+        let Some((group, name)) = column.name.rsplit_once('/') else { continue };
+        let of_name = members.entry((column.prefix.clone(), name.to_owned())).or_default();
+        let (group, file) = (group.to_owned(), column.file.clone());
+        if let Some(other) = of_name.insert(group, column) {
+            let (dataset, other) = (other.name, other.file.display().to_string());
+            return Err(SourceError::datasets(&file, DatasetFault::Twice { dataset, other }));
+        }
+    }
+    let mut made = Vec::with_capacity(members.len());
+    for ((prefix, name), of_groups) in members {
+        let mut groups = Vec::with_capacity(of_groups.len());
+        let mut datasets = Vec::with_capacity(of_groups.len());
+        let mut first: Option<Column> = None;
+        for (group, mut column) in of_groups {
+            if let Some(first) = first.as_ref().filter(|first| !first.is_like(&column)) {
+                return Err(column.unlike(first, &format!("{prefix}{}/{name}", groups[0])));
+            }
+            groups.push(group);
+            // What is left in its place is not read.
+            let stored = std::mem::replace(&mut column.found.stored, Stored::Members(Vec::new()));
+            if let Stored::Hdf5(dataset) = stored {
+                datasets.push(*dataset);
+            }
+            first.get_or_insert(column);
+        }
+        let Some(mut column) = first else { continue };
+        column.found.n = groups.len() as u64;
+        column.found.stored = Stored::Members(datasets);
+        column.found.name.clone_from(&name);
+        (column.name, column.groups) = (name, groups);
+        made.push(column);
+    }
+    Ok(made)
 }
 
 /// The split that a name begins or ends with, and the rest: `train_images`, `X_test`.
@@ -213,7 +273,9 @@ impl DatasetRows {
         if options.inputs != Inputs::Arrays {
             return Ok(None);
         }
-        let Some((columns, others)) = columns(path, options.archive)? else { return Ok(None) };
+        let of_groups = are_of_groups(options.images);
+        let columns = columns(path, options.archive, of_groups)?;
+        let Some((columns, others)) = columns else { return Ok(None) };
         let of_label = |column: &Column| match options.label_column {
             Some(LabelColumn::Named(name)) => column.name == *name,
             _ => false,
@@ -317,12 +379,18 @@ impl DatasetRows {
 
     /// The dataset of a row, and the row's number.
     pub(super) fn find(&self, key: &str) -> Option<(&Column, u64)> {
-        let (path, row) = key.strip_suffix(".npy")?.rsplit_once('/')?;
-        let row: u64 = row.parse().ok()?;
-        let is_path = |column: &&Column| {
-            path.strip_prefix(&column.prefix).is_some_and(|name| name == column.name)
+        let (folder, last) = key.strip_suffix(".npy")?.rsplit_once('/')?;
+        let row_of = |column: &Column| {
+            let folder = folder.strip_prefix(&column.prefix)?;
+            if column.groups.is_empty() {
+                return last.parse().ok().filter(|_| folder == column.name);
+            }
+            let is_name = last == column.name;
+            let group = column.groups.binary_search_by(|group| group.as_str().cmp(folder));
+            group.ok().filter(|_| is_name).map(|row| row as u64)
         };
-        self.columns.iter().find(is_path).filter(|column| row < column.found.n).map(|c| (c, row))
+        let found = self.columns.iter().find_map(|column| Some((column, row_of(column)?)));
+        found.filter(|(column, row)| *row < column.found.n)
     }
 }
 
@@ -331,19 +399,8 @@ fn check_alike(columns: &[Column]) -> Result<(), SourceError> {
     for (at, column) in columns.iter().enumerate() {
         let before = columns.get(..at).unwrap_or_default();
         let first = before.iter().find(|other| other.name == column.name);
-        if let Some(first) = first.filter(|first| first.found.kind != column.found.kind) {
-            let text = |kind: &RowKind| {
-                let axes = kind.axes.as_ref().map_or("", |axes| axes.as_str());
-                let nodata = kind.nodata.map(|n| format!(" nodata {n}")).unwrap_or_default();
-                format!("{:?} {:?} {axes}{nodata}", kind.dtype, kind.shape).trim_end().to_owned()
-            };
-            let fault = DatasetFault::Differ {
-                dataset: column.name.clone(),
-                found: text(&column.found.kind),
-                other: first.file.display().to_string(),
-                expected: text(&first.found.kind),
-            };
-            return Err(SourceError::datasets(&column.file, fault));
+        if let Some(first) = first.filter(|first| !first.is_like(column)) {
+            return Err(column.unlike(first, &first.file.display().to_string()));
         }
     }
     Ok(())
@@ -352,7 +409,31 @@ fn check_alike(columns: &[Column]) -> Result<(), SourceError> {
 impl Column {
     /// The path of a row.
     pub(crate) fn path_of(&self, row: u64) -> String {
-        format!("{}{}/{row:07}.npy", self.prefix, self.name)
+        match usize::try_from(row).ok().and_then(|row| self.groups.get(row)) {
+            Some(group) => format!("{}{group}/{}.npy", self.prefix, self.name),
+            None => format!("{}{}/{row:07}.npy", self.prefix, self.name),
+        }
+    }
+
+    /// Whether its rows are of the same kind.
+    fn is_like(&self, other: &Self) -> bool {
+        self.found.kind == other.found.kind
+    }
+
+    /// The error of a dataset whose rows are not those of `first`, which is in `other`.
+    fn unlike(&self, first: &Self, other: &str) -> SourceError {
+        let text = |kind: &RowKind| {
+            let axes = kind.axes.as_ref().map_or("", |axes| axes.as_str());
+            let nodata = kind.nodata.map(|n| format!(" nodata {n}")).unwrap_or_default();
+            format!("{:?} {:?} {axes}{nodata}", kind.dtype, kind.shape).trim_end().to_owned()
+        };
+        let fault = DatasetFault::Differ {
+            dataset: self.name.clone(),
+            found: text(&self.found.kind),
+            other: other.to_owned(),
+            expected: text(&first.found.kind),
+        };
+        SourceError::datasets(&self.file, fault)
     }
 
     /// Whether it is an image or a field.
