@@ -214,6 +214,14 @@ impl Pattern {
         pieces.collect()
     }
 
+    /// The names and values that it sets, whatever it matches.
+    pub(crate) fn set_values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Constant { name, value } => Some((name.as_str(), value.as_str())),
+            _ => None,
+        })
+    }
+
     /// Whether the pattern gives more of a sample than its key.
     pub(crate) fn says_more_than_keys(&self) -> bool {
         self.names.iter().any(|name| ![KEY, EXT].contains(&name.as_str()))

@@ -43,7 +43,7 @@ pub(super) fn volume(header: &NiftiHeader) -> Volume {
 fn rotated(header: &NiftiHeader) -> Option<[f64; 12]> {
     let [b, c, d] = header.quaternion;
     let left = 1.0 - (b * b + c * c + d * d);
-    if !(left >= ROUNDED) {
+    if left.is_nan() || left < ROUNDED {
         return None;
     }
     let a = left.max(0.0).sqrt();

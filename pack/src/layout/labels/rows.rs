@@ -201,9 +201,18 @@ impl Tables {
 
     /// Calls `each` with the rows as they are in the file.
     pub(crate) fn read_plain(&self, path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
-        let Some((names, values)) = self.constants.get(path) else {
-            return self.read_file(path, each);
+        // The rows of boxes have none of what the patterns of lines set.
+        let of_boxes = match self.lines.get(path).map(Vec::as_slice) {
+            Some([pattern]) if self.format(path)? == Format::Boxes => {
+                let pairs = pattern.set_values();
+                pairs.map(|(name, value)| (name.to_owned(), Cell::written(value))).unzip()
+            }
+            _ => (Vec::new(), Vec::new()),
         };
+        let (names, values) = self.constants.get(path).unwrap_or(&of_boxes);
+        if names.is_empty() {
+            return self.read_file(path, each);
+        }
         // New columns may come with later rows, so these are before them.
         self.read_file(path, &mut |line, columns, cells| {
             each(line, &[names, columns].concat(), &[values, cells].concat())
