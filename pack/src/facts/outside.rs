@@ -50,7 +50,7 @@ pub const OUTSIDE: [Outside; 6] = [
         name: "Zarr",
         endings: &["zarr"],
         magic: &[],
-        convert: "in Python: `np.save(\"OUT.npy\", zarr.open(\"IN.zarr\")[\"NAME\"][:])`",
+        convert: "in Python: `np.save(\"OUT.npy\", zarr.open(\"IN.zarr\")[\"NAME\"][:])`, without `[\"NAME\"]` if it is one array; or, if its rows are samples, `np.savez(\"OUT.npz\", image=…, label=…)` of two such arrays, whose rows are packed",
         source: "zarr-specs.readthedocs.io, versions 2 and 3",
     },
     Outside {
