@@ -1,7 +1,7 @@
 //! Recipes: which are accepted, and which errors the others give.
 
 use gular_containers::Error;
-use gular_containers::recipe::{Platform, Recipe, Runtime};
+use gular_containers::recipe::{Platform, Recipe, RunStep, Runtime};
 use gular_containers::sif::Arch;
 
 const WHOLE: &str = r#"
@@ -78,7 +78,7 @@ fn unknown_keys_are_errors_with_the_nearest_known_one() {
 fn steps_are_read_in_their_order_and_checked() {
     let steps = "[[run]]\nscript = \"\\n# why\\nmake\"\n[[run]]\nscript = \"b\"\nnetwork = true\nworkdir = \"/src\"\nenv = { A = \"b\" }\n";
     let recipe = parse(&format!("{WHOLE}{steps}")).unwrap();
-    assert_eq!(recipe.run.iter().map(|step| step.first_line()).collect::<Vec<_>>(), ["make", "b"]);
+    assert_eq!(recipe.run.iter().map(RunStep::first_line).collect::<Vec<_>>(), ["make", "b"]);
     assert_eq!(recipe.run[0].workdir, "/");
     assert!(!recipe.run[0].network && recipe.run[1].network);
     for (from, to, says) in [

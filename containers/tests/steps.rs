@@ -326,7 +326,7 @@ fn a_step_sees_no_file_of_the_machine_and_mounts_nothing() {
     let case = Case::new("");
     let marker = case.at("marker");
     fs::write(&marker, "").unwrap();
-    let script = "for root in / /proc/1/root /proc/self/cwd/../../..; do [ ! -e $root$MARKER ]; done\n! echo x >/proc/sys/kernel/printk\n[ $$ = 1 ]";
+    let script = "for root in / /proc/1/root /proc/self/cwd/../../..; do [ ! -e $root$MARKER ]; done\nif echo x >/proc/sys/kernel/printk; then exit 1; fi\nread -r most </proc/sys/user/max_user_namespaces\n[ $most = 0 ]\n[ $$ = 1 ]";
     case.write(&format!(
         "[[run]]\nscript = '''{script}'''\nenv = {{ MARKER = {:?} }}\n",
         marker.display().to_string()

@@ -475,7 +475,8 @@ fn boxes_and_points_go_with_their_image() {
         [gular_bundle::npy_header(dtype, shape), numbers].concat()
     };
     let numbers = |numbers: &[f64]| numbers.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let fields = ["boxes", "box_labels", "keypoints", "points", "point_labels"].map(npy);
+    let mut fields = ["boxes", "box_labels", "keypoints", "points", "point_labels"].map(npy);
+    fields[3].grid = Some(FieldName::image());
     let made = make_fields(image, &fields, &|i, name| {
         let (x, y) = at(i);
         let middle = [(x as f64 + 0.5) / 20.0, (y as f64 + 0.5) / 24.0];

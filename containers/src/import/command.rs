@@ -375,7 +375,9 @@ impl Walk<'_> {
                 self.folder = joined(&self.folder, to);
                 return self.leave(line, text, Need::State, None);
             }
-            "export" => return self.leave(line, text, Need::State, None),
+            "export" | "set" | "shopt" | "umask" => {
+                return self.leave(line, text, Need::State, None);
+            }
             "rm" => {
                 let mut paths = rest.iter().filter(|word| !word.starts_with('-'));
                 let is_cache = |path: &String| CACHES.iter().any(|cache| path.contains(cache));
@@ -425,8 +427,15 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self, line: usize, text: &str, need: Need, fate: Option<Fate>) {
-        let source = self.source.strip_prefix("sudo ").unwrap_or(&self.source);
-        let source = source.strip_prefix("-E ").unwrap_or(source).to_owned();
+        let mut source = self.source.as_str();
+        if let Some(rest) = source.strip_prefix("sudo ") {
+            source = rest.trim_start();
+            while let Some(rest) = ["-E ", "-H ", "-n "].iter().find_map(|o| source.strip_prefix(o))
+            {
+                source = rest.trim_start();
+            }
+        }
+        let source = source.to_owned();
         self.leftovers.push(Leftover { line, text: text.to_owned(), source, need, fate });
     }
 

@@ -182,10 +182,10 @@ fn others(stage: &StageText) -> Vec<Step> {
     let step = |(line, key, value): &(usize, String, String)| {
         let names: Vec<&str> = value.split([' ', ',']).filter(|name| !name.is_empty()).collect();
         let kind = match agent.as_deref() == Some("debootstrap") && key == "include" {
-            true => StepKind::Run {
-                text: format!("apt-get install --no-install-recommends {}", names.join(" ")),
-                mounts: Vec::new(),
-            },
+            true => StepKind::post(format!(
+                "apt-get install --no-install-recommends {}",
+                names.join(" ")
+            )),
             false => StepKind::Other(fate(key)),
         };
         Step { line: *line, text: format!("{key}: {value}"), kind }
@@ -204,7 +204,7 @@ fn add(steps: &mut Vec<Step>, section: &SectionText) {
         Some(Section::Post) => {
             let is_shell = !rest.contains("-c") || rest.contains("sh");
             steps.push(step(match is_shell {
-                true => StepKind::Run { text: format!("\n{text}"), mounts: Vec::new() },
+                true => StepKind::post(format!("\n{text}")),
                 false => StepKind::Other(Fate::Missing("it is not a script for a shell")),
             }));
         }

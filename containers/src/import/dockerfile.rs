@@ -10,14 +10,13 @@ use crate::{Error, Result};
 
 /// Instructions that become nothing, as the reference describes them
 /// (<https://docs.docker.com/reference/dockerfile/>).
-const OTHERS: [(&str, Fate); 8] = [
+const OTHERS: [(&str, Fate); 7] = [
     ("USER", Fate::Different("jobs run as the user who starts them")),
     ("EXPOSE", Fate::Different("a job sees the network of its machine: ports need no opening")),
     ("VOLUME", Fate::Different("the job's own folders are mounted when it starts")),
     ("STOPSIGNAL", Fate::Different("batch systems choose the signal that ends a job")),
     ("HEALTHCHECK", Fate::Different("batch systems do not ask a job for its health")),
     ("ONBUILD", Fate::Different("it matters only to images that are built on this one")),
-    ("SHELL", Fate::Different("the commands of `RUN` are read as those of a POSIX shell")),
     ("MAINTAINER", Fate::Different("it is deprecated")),
 ];
 
@@ -207,8 +206,15 @@ impl<'a> Lines<'a> {
                     _ => return other(&i.run.span, None),
                 };
                 let mounts = i.options.iter().filter(|option| option.name.value == "mount");
-                let mounts = mounts.filter_map(|m| bound(&m.value.as_ref()?.value)).collect();
-                self.step(&i.run.span, span, StepKind::Run { text, mounts })
+                let values = mounts.filter_map(|m| Some(m.value.as_ref()?.value.as_ref()));
+                let values: Vec<&str> = values.collect();
+                let mounts: Vec<_> = values.iter().filter_map(|mount| bound(mount)).collect();
+                // A cache only saves time.
+                let n_caches = values.iter().filter(|mount| mount.contains("type=cache")).count();
+                let needs_more = mounts.len() + n_caches < values.len();
+                let is_cut_off = option(&i.options, "network") == Some("none");
+                let kind = StepKind::Run { text, mounts, needs_more, is_cut_off };
+                self.step(&i.run.span, span, kind)
             }
             Instruction::User(i) => other(&i.user.span, None),
             Instruction::Expose(i) => other(&i.expose.span, None),
@@ -216,7 +222,10 @@ impl<'a> Lines<'a> {
             Instruction::Stopsignal(i) => other(&i.stopsignal.span, None),
             Instruction::Healthcheck(i) => other(&i.healthcheck.span, None),
             Instruction::Onbuild(i) => other(&i.onbuild.span, None),
-            Instruction::Shell(i) => other(&i.shell.span, None),
+            Instruction::Shell(i) => {
+                let words = i.arguments.iter().map(|word| word.value.to_string()).collect();
+                self.step(&i.shell.span, &i.shell.span, StepKind::OwnShell(words))
+            }
             Instruction::From(i) => other(&i.from.span, None),
             _ => other(&(0..0), None),
         }

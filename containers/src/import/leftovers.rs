@@ -1,6 +1,6 @@
 //! Commands that no other part of a recipe can say: they become steps of `[[run]]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::draft::{Base, Draft};
 use super::step::Fate;
@@ -43,8 +43,16 @@ pub(super) struct LeftoverRun {
     pub(super) folder: String,
     /// The variables before them.
     pub(super) variables: Variables,
+    /// The names of those that were given for this import, whose values no recipe is to show.
+    pub(super) given: BTreeSet<String>,
+    /// The names of arguments, which each command sees.
+    pub(super) arguments: BTreeSet<String>,
+    /// The words of the file's own shell.
+    pub(super) shell: Vec<String>,
     /// Whether they see files that the image does not have.
     pub(super) has_mounts: bool,
+    /// Whether they have no network.
+    pub(super) is_cut_off: bool,
 }
 
 /// Programs of Debian's packages that many images have and Debian's base does not, with what they
@@ -89,10 +97,12 @@ const FETCHING: [&str; 21] = [
 const FETCHING_PARTS: [&str; 2] = ["download", "from_pretrained"];
 
 /// What only bash understands.
-const OF_BASH: [&str; 5] = ["[[ ", "pipefail", "source ", "<(", "<<<"];
+const OF_BASH: [&str; 7] = ["[[ ", "pipefail", "source ", "<(", "<<<", "&>", "|&"];
 
 /// Why a URL with a password does not become part of a step.
 const SECRET: &str = "a URL has a user name or password, which the recipe would reveal: fetch it to this machine, and name it in `[app.files]`";
+const GIVEN: &str = "the recipe would show a value that was given for this import: write the command into a step of `[[run]]`";
+const OTHER_SHELL: &str = "the file has a shell of its own for it, which a step does not have: write the command into a step of `[[run]]`";
 const MOUNTS: &str = "it sees files of `--mount`, which a step does not: copy them with `[app.files]`, and run the commands in a step of `[[run]]`";
 
 /// Makes steps of the commands that need one. What only stands beside such commands becomes part of
@@ -154,9 +164,14 @@ fn leave(commands: &[Leftover], draft: &mut Draft) {
 
 /// Why commands cannot become a step.
 fn obstacle(run: &LeftoverRun) -> Option<&'static str> {
-    let is_secret = |one: &Leftover| one.source.contains("://") && names_a_user(&one.source);
+    let is_secret = |text: &str| text.contains("://") && names_a_user(text);
+    let env = variables(run, &script_of(run));
+    let is_given = |name: &String| run.commands.iter().any(|one| names(&one.source, name));
     match () {
-        () if run.commands.iter().any(is_secret) => Some(SECRET),
+        () if run.commands.iter().any(|one| is_secret(&one.source)) => Some(SECRET),
+        () if env.values().any(|value| is_secret(value)) => Some(SECRET),
+        () if run.given.iter().any(is_given) => Some(GIVEN),
+        () if bash_options(run).is_none() => Some(OTHER_SHELL),
         () if run.has_mounts => Some(MOUNTS),
         () => None,
     }
@@ -176,28 +191,58 @@ fn tell(run: &LeftoverRun, step: &RunStep, draft: &mut Draft) {
 }
 
 fn step(run: &LeftoverRun, before: &str) -> RunStep {
-    let mut script: String = run.commands.iter().map(|one| format!("{}\n", one.source)).collect();
-    script.insert_str(0, before);
-    let env: BTreeMap<String, String> = run
-        .variables
-        .all()
-        .filter(|(name, _)| !["PATH", "HOME"].contains(name) && is_variable(name))
-        .filter(|(name, _)| names(&script, name))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let network = fetches(&script);
-    if OF_BASH.iter().any(|part| script.contains(part)) {
-        script.insert_str(0, "#!/bin/bash\nset -e\n");
+    let own = script_of(run);
+    let env = variables(run, &own);
+    let mut script = format!("{before}{own}");
+    let network = fetches(&script) && !run.is_cut_off;
+    let options = bash_options(run).unwrap_or_default();
+    if !options.is_empty() || OF_BASH.iter().any(|part| script.contains(part)) {
+        script.insert_str(0, &format!("#!/bin/bash\nset -e{options}\n"));
     }
     RunStep { script, network, workdir: run.folder.clone(), env }
+}
+
+fn script_of(run: &LeftoverRun) -> String {
+    run.commands.iter().map(|one| format!("{}\n", one.source)).collect()
+}
+
+/// The variables that a script uses, and the arguments, which a program may look up.
+fn variables(run: &LeftoverRun, script: &str) -> BTreeMap<String, String> {
+    let is_own = |name: &str| !["PATH", "HOME"].contains(&name) && is_variable(name);
+    let is_seen = |name: &str| run.arguments.contains(name) || names(script, name);
+    let all = run.variables.all().filter(|(name, _)| is_own(name) && is_seen(name));
+    let all = all.filter(|(name, _)| !run.given.contains(*name));
+    all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The options of bash that the file's own shell has, each behind a blank; `None` for another shell.
+fn bash_options(run: &LeftoverRun) -> Option<String> {
+    let Some((shell, words)) = run.shell.split_first() else { return Some(String::new()) };
+    let name = shell.rsplit('/').next().unwrap_or(shell);
+    if name == "sh" && words == ["-c"] {
+        return Some(String::new());
+    }
+    let words = match words.split_last() {
+        Some((last, words)) if last == "-c" => words,
+        _ => return None,
+    };
+    let is_plain = |word: &String| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    // Without options, it is bash all the same.
+    (name == "bash" && words.iter().all(is_plain))
+        .then(|| words.iter().map(|word| format!(" {word}")).collect::<String>() + " +o posix")
 }
 
 /// Commands of another `RUN`, in a shell of their own.
 fn beside(run: &LeftoverRun) -> String {
     let needs = run.commands.iter().any(|one| one.need != Need::State);
-    let lines = run.commands.iter().map(|one| format!("{}\n", one.source));
+    let script = script_of(run);
+    let exports = variables(run, &script).into_iter();
+    let exports = exports.map(|(name, value)| format!("export {name}={}\n", quoted(&value)));
     match needs {
-        true => format!("(\ncd {}\n{})\n", quoted(&run.folder), lines.collect::<String>()),
+        true => {
+            let exports = exports.collect::<String>();
+            format!("(\n{exports}cd {}\n{script})\n", quoted(&run.folder))
+        }
         false => String::new(),
     }
 }

@@ -39,7 +39,13 @@ pub(super) enum StepKind {
     Run {
         text: String,
         mounts: Vec<(String, String)>,
+        /// Whether the text sees what else is mounted, such as secrets.
+        needs_more: bool,
+        /// Whether it has no network.
+        is_cut_off: bool,
     },
+    /// The words of the shell for the texts that follow.
+    OwnShell(Vec<String>),
     /// Text for a shell that sets the variables of the image.
     Environment(String),
     Copy {
@@ -53,6 +59,13 @@ pub(super) enum StepKind {
     Cmd(Start),
     /// Something that becomes nothing; the reason.
     Other(Fate),
+}
+
+impl StepKind {
+    /// Text for a shell, as of `%post`.
+    pub(super) fn post(text: String) -> Self {
+        Self::Run { text, mounts: Vec::new(), needs_more: false, is_cut_off: false }
+    }
 }
 
 /// How a program is started.

@@ -177,6 +177,7 @@ path = "lab.sh"
 requirements = "lab-requirements.txt"
 [[run]]
 script = '''
+set -e
 export DEBIAN_FRONTEND=noninteractive
 if [ -d /x ]; then
         make
@@ -576,10 +577,11 @@ fn commands_that_make_something_become_steps() {
     let (recipe, missing) = steps(text);
     assert_eq!(missing, 0);
     let [step] = &recipe.run[..] else { panic!("{recipe:?}") };
-    let script = "(\ncd /src\nmkdir -p build\nchmod 700 build\n)\nexport P=/opt/x\nmake V=$V PREFIX=$P install\nrm -rf /tmp/x build > /dev/null\n(\ncd /src\nchmod -R a+rX /opt/x\n)\n";
+    let script = "(\nexport V=2\nexport X=a\ncd /src\nmkdir -p build\nchmod 700 build\n)\nset -ex\nexport P=/opt/x\nmake V=$V PREFIX=$P install\nrm -rf /tmp/x build > /dev/null\n(\nexport V=2\nexport X=a\ncd /src\nchmod -R a+rX /opt/x\n)\n";
     assert_eq!(step.script, script);
     assert_eq!((step.workdir.as_str(), step.network), ("/src", false));
-    assert_eq!(step.env, BTreeMap::from([("V".to_owned(), "2".to_owned())]));
+    let env = [("V", "2"), ("X", "a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(step.env, BTreeMap::from(env));
     assert_eq!(recipe.base.packages.unwrap(), ["default", "make", "python-is-python3", "python3"]);
 
     for (text, count, network, missing) in [
@@ -608,4 +610,36 @@ fn commands_that_make_something_become_steps() {
         let is_bash = last.is_some_and(|step| step.script.starts_with("#!/bin/bash\nset -e\n"));
         assert_eq!(is_bash, text.contains("[["), "{text}");
     }
+}
+
+#[test]
+fn steps_keep_the_shell_and_its_options_and_show_no_secret() {
+    let script = |text: &str| {
+        let made = import(&format!("FROM debian:12\n{text}"), |_| {}).unwrap();
+        let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+        recipe.run.first().map(|step| step.script.clone())
+    };
+    for (text, expected) in [
+        ("RUN set -eo pipefail; make | cat", "#!/bin/bash\nset -e\nset -eo pipefail\nmake | cat\n"),
+        (
+            "SHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]\nRUN make | cat",
+            "#!/bin/bash\nset -e -o pipefail +o posix\nmake | cat\n",
+        ),
+        ("RUN make &> log", "#!/bin/bash\nset -e\nmake &> log\n"),
+        ("RUN sudo -H make", "make\n"),
+    ] {
+        assert_eq!(script(text).as_deref(), Some(expected), "{text}");
+    }
+    for hidden in [
+        "ARG U=https://me:secret@a.example/x\nRUN make $U",
+        "SHELL [\"/bin/fish\", \"-c\"]\nRUN make",
+        "RUN --mount=type=secret,id=a make",
+    ] {
+        assert_eq!(script(hidden), None, "{hidden}");
+    }
+    let given = import("FROM debian:12\nARG TOKEN\nRUN make T=$TOKEN", |options| {
+        options.arguments.insert("TOKEN".to_owned(), "s3cret".to_owned());
+    });
+    let made = given.unwrap();
+    assert!(!made.recipe.contains("s3cret") && !made.recipe.contains("[[run]]"), "{}", made.recipe);
 }

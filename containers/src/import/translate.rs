@@ -1,6 +1,7 @@
 //! The steps of a file, one after the other, and the recipe that they make.
 
 use gular_registry::Reference;
+use std::collections::BTreeSet;
 
 use super::base::{self, Chosen};
 use super::command::{Walk, joined, name_of};
@@ -81,6 +82,8 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
         command: None,
         is_inherited: false,
         leftovers: Vec::new(),
+        arguments: BTreeSet::new(),
+        shell: Vec::new(),
         options,
     };
     for (name, value) in &options.arguments {
@@ -119,6 +122,10 @@ struct Work<'a> {
     is_inherited: bool,
     /// What each `RUN` or `%post` leaves to steps.
     leftovers: Vec<LeftoverRun>,
+    /// The names of arguments.
+    arguments: BTreeSet<String>,
+    /// The words of the shell, if the file has one of its own.
+    shell: Vec<String>,
     options: &'a ImportOptions,
 }
 
@@ -170,7 +177,7 @@ impl Work<'_> {
                 true => self.draft.other(line, text, "a label without a value says nothing"),
                 false => drop(self.draft.labels.insert(name.clone(), value.clone())),
             },
-            StepKind::Run { text, mounts } => {
+            StepKind::Run { text, mounts, needs_more, is_cut_off } => {
                 for (inside, here) in mounts {
                     self.copied.mount(&joined(&self.folder, inside), here);
                 }
@@ -191,11 +198,20 @@ impl Work<'_> {
                     commands,
                     folder: self.folder.clone(),
                     variables: self.variables.clone(),
-                    has_mounts: !mounts.is_empty(),
+                    given: self.options.arguments.keys().cloned().collect(),
+                    arguments: self.arguments.clone(),
+                    shell: self.shell.clone(),
+                    has_mounts: !mounts.is_empty() || *needs_more,
+                    is_cut_off: *is_cut_off,
                 });
                 for (line, text) in environment {
                     self.environment(&text, line);
                 }
+            }
+            StepKind::OwnShell(words) => {
+                self.shell.clone_from(words);
+                let fate = "commands that become steps of `[[run]]` keep it; all others are read as those of a POSIX shell";
+                self.draft.fate(line, text, Fate::Different(fate));
             }
             StepKind::Environment(script) => self.environment(script, line),
             StepKind::Copy { sources, dest, is_apptainer } => {
@@ -226,6 +242,8 @@ impl Work<'_> {
     /// Notes whether the base's variables are known: `PATH` alone.
     fn begins(&mut self, is_known: bool) {
         self.variables.are_all = is_known;
+        // Those before the base are not seen behind it.
+        self.arguments.clear();
         if is_known {
             self.variables.set("PATH", PATH.to_owned());
             self.variables.set("HOME", "/root".to_owned());
@@ -237,6 +255,7 @@ impl Work<'_> {
         for word in shlex::split(text).unwrap_or_default() {
             let (name, default) =
                 word.split_once('=').map_or((word.as_str(), None), |(n, v)| (n, Some(v)));
+            self.arguments.insert(name.to_owned());
             if self.options.arguments.contains_key(name) {
                 continue;
             }

@@ -1,6 +1,7 @@
 //! Pulls an image from a registry into a folder in the OCI layout.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
@@ -246,14 +247,14 @@ impl<'a> Remote<'a> {
         for (number, descriptor) in wanted.iter().enumerate() {
             let digest = reference.digest_in(descriptor)?;
             // Two layers may be the same blob.
-            if !blobs.contains_key(&digest.0) {
+            if let Entry::Vacant(blob) = blobs.entry(digest.0.clone()) {
                 let told = |now: u64| watch.progress(Step::Fetch, done.saturating_add(now), bytes);
                 let (path, was_here) = self.blob(digest, descriptor.size(), &told)?;
                 if let Some(arch) = arch.filter(|_| number == 0) {
                     is_for(reference, &read_config(reference, &path)?, arch)?;
                 }
                 kept += usize::from(was_here);
-                blobs.insert(digest.0, path);
+                blob.insert(path);
             }
             done = done.saturating_add(descriptor.size());
         }

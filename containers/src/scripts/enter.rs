@@ -17,8 +17,10 @@ use crate::{Error, Result};
 /// are mounted in it. Until then, no program of the image runs.
 ///
 /// If a user namespace is made by root, its root is root of the machine for `/proc`: settings of
-/// the kernel are mounted read-only, and stay so, since nothing inside can mount.
+/// the kernel are mounted read-only, and devices keep their modes. They stay so, since nothing inside
+/// can mount: no further user namespace, which would have the capability for it, can be made.
 const ENTER: &str = r#"set -e
+echo 0 >/proc/sys/user/max_user_namespaces
 root=$1/root
 mount --bind "$root" "$root"
 mount --bind "$1/own" "$root/.gular"
@@ -33,6 +35,7 @@ mkdir -m 1777 "$root/dev/shm"
 for name in null zero full random urandom; do
     : >"$root/dev/$name"
     mount --bind "/dev/$name" "$root/dev/$name"
+    mount -o remount,bind,ro "$root/dev/$name" 2>/dev/null || true
 done
 ln -s /proc/self/fd "$root/dev/fd"
 ln -s /proc/self/fd/0 "$root/dev/stdin"
@@ -54,6 +57,7 @@ command -v chroot
 mount -t tmpfs none "$1"
 mkdir "$1/proc"
 mount -t proc proc "$1/proc"
+echo 0 >/proc/sys/user/max_user_namespaces
 cd "$1"
 mount --no-mtab --move . /
 "#;
@@ -156,6 +160,8 @@ fn ended(
     let errors = out.try_clone().map_err(Error::io("open", &path))?;
     command.stdin(Stdio::null()).stdout(out).stderr(errors);
     let program = PathBuf::from(command.get_program());
+    // An open folder of the caller would be a way out.
+    gular_files::keep_open_files().map_err(Error::io("read", Path::new("/proc/self/fd")))?;
     let mut child = command.spawn().map_err(Error::io("start", &program))?;
     let start = Instant::now();
     let (ok, how) = loop {

@@ -7,6 +7,7 @@
 //! file; rooms convert them into their own with `From`.
 
 mod block_cutter;
+mod descriptors;
 mod env;
 mod error;
 mod free;
@@ -30,6 +31,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub const MAX_RENAMES: u32 = 9;
 
 pub use block_cutter::{BlockCutter, PassOn};
+pub use descriptors::keep_open_files;
 pub use env::{Env, FOR_TOKENS, VARIABLES};
 pub use error::{Error, is_of_disk, is_unreadable};
 pub use free::{Free, free};

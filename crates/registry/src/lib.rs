@@ -15,7 +15,6 @@
 
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
-#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 mod answer;
 mod artifact;

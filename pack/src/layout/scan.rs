@@ -33,8 +33,13 @@ const SHORTEST_PICTURE: usize = 16;
 /// The longest extension that is counted as one.
 const LONGEST_EXTENSION: usize = 16;
 
-/// Words in the names of files that say nothing of single images.
+/// Names of texts that say nothing of single images.
 const ABOUT_THE_SET: [&str; 5] = ["readme", "license", "licence", "citation", "changelog"];
+
+fn is_about_the_set(path: &Path, extension: &str) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    extension == "txt" && ABOUT_THE_SET.iter().any(|name| stem.eq_ignore_ascii_case(name))
+}
 
 /// Kinds of images, of those ignored, that are not packed as pictures, with their numbers.
 pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
@@ -709,8 +714,7 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
-            let stem = relative.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-            if ABOUT_THE_SET.iter().any(|word| stem.contains(word)) {
+            if is_about_the_set(relative, &extension) {
                 *self.scan.about_the_set.entry(extension.clone()).or_default() += 1;
             }
             if let Meaning::Counting(folders) = &mut self.meaning

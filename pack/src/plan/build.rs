@@ -606,7 +606,13 @@ fn size_of(
     file: &str,
     turned: &mut Names,
 ) -> Result<(u32, u32), Fault> {
-    scene.map_or_else(|| beside.size_of(file, turned), |scene| Ok(scene.size))
+    let Some(scene) = scene else { return beside.size_of(file, turned) };
+    // Of scenes, only pictures are turned.
+    let extension = file.rsplit('.').next().unwrap_or_default();
+    if ["jpg", "jpeg", "png"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+        beside.size_of(file, turned)?;
+    }
+    Ok(scene.size)
 }
 
 /// The list of a sample's further values: those of a table, then its files.

@@ -10,7 +10,7 @@ pub(super) const OF_BOXES: [&str; 2] = ["box_labels", "box_crowd"];
 /// Column, row and visibility of the points of each box, in the order of the boxes.
 const KEYPOINTS: &str = "keypoints";
 /// Column and row of each point, as fractions of the image's width and height.
-const POINTS: &str = "points";
+pub(super) const POINTS: &str = "points";
 /// What is said of each point, in the order of the points.
 const OF_POINTS: &str = "point_labels";
 
@@ -54,9 +54,10 @@ pub(super) fn coordinate_kind(
     match name {
         BOXES => Some((Boxes, None)),
         name if OF_BOXES.contains(&name) => Some((OfBoxes, of_box)),
-        // Columns of a table may have these names, too, and be in pixels.
+        // Columns of a table may have these names, too, and be in pixels: `has` knows of points by
+        // what the manifest says of them.
         KEYPOINTS => of_box.map(|of| (Keypoints, Some(of))),
-        POINTS => has(OF_POINTS).then_some((Points, None)),
+        POINTS => has(POINTS).then_some((Points, None)),
         OF_POINTS => of_point.map(|of| (OfPoints, Some(of))),
         _ => None,
     }

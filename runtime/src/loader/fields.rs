@@ -5,7 +5,7 @@ use gular_augment::{
 };
 use gular_bundle::{Axes, Bundle, Dtype, Field, FieldIdx, FieldKind, Manifest};
 
-use super::boxes::{CoordinateKind, Related, coordinate_kind};
+use super::boxes::{CoordinateKind, POINTS, Related, coordinate_kind};
 use super::columns::Column;
 use super::{LoaderError, LoaderOptions};
 use crate::Error;
@@ -220,10 +220,13 @@ impl Fields {
             // Files that were adopted are octets.
             let is_npy = matches!(&field.kind, FieldKind::Bytes { media_types }
                 if media_types.iter().all(|m| [NPY, OCTETS].contains(&m.as_str())));
-            let has = |of: &str| fields.iter().any(|field| field.name.as_str() == of);
+            let has = |of: &str| {
+                let mut named = fields.iter().filter(|field| field.name.as_str() == of);
+                named.any(|field| of != POINTS || field.is_on_image())
+            };
             let of_rows = coordinate_kind(name, &has).filter(|_| is_npy);
             let Loaded { kind, fixed, channels_last } = match (&image, of_rows) {
-                (Some(image), _) if field.is_on_image() => {
+                (Some(image), None) if field.is_on_image() => {
                     moved_field(bundle, (at, field), image, options)?
                 }
                 (None, _) if name == MASK => {

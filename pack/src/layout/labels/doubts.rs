@@ -241,6 +241,8 @@ pub(super) fn split_column(
     let split = |word: &String| match word.to_lowercase().as_str() {
         // Kaggle's words for the halves of its test set; the public one is what people validate on.
         "publictest" => Some(Split::Val),
+        // COCO's further images for validation, on which people train. Source: Karpathy's splits.
+        "restval" => Some(Split::Train),
         "1" | "true" | "yes" if of_name.is_some() => of_name,
         "0" | "false" | "no" if of_name.is_some() => Some(held_out),
         // The last fold is the one that is held out.

@@ -31,6 +31,14 @@ struct Frame {
 struct Label {
     category: String,
     box2d: Option<Corners>,
+    #[serde(default)]
+    attributes: Attributes,
+}
+
+#[derive(Default, Deserialize)]
+struct Attributes {
+    #[serde(default)]
+    crowd: bool,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +71,10 @@ pub(super) fn read(path: &Path) -> Result<Coco, LayoutError> {
                 continue;
             };
             let corners = [x1, y1, x2 - x1, y2 - y1];
-            objects.add(image, Object { class: label.category, corners, crowd: false });
+            objects.add(
+                image,
+                Object { class: label.category, corners, crowd: label.attributes.crowd },
+            );
         }
     }
     Ok(objects.coco())
