@@ -611,7 +611,7 @@ mod tests {
         );
         refused(
             &["train/train/cat/1.jpg", "val/val/dog/2.jpg"],
-            "look like splits",
+            "the only folder in each of `train` and `val` has the same name",
             &["{split}/{*}/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
         );
         refused(
