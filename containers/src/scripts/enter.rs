@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::singularity::quoted;
+use crate::singularity::{is_variable, quoted};
 use crate::{Error, Result};
 
 /// Run by this machine's shell in the namespace. `root` is moved over the machine's own root, which
@@ -145,7 +145,9 @@ impl Enter<'_> {
 /// The lines that set variables inside. Outside, they could change what the programs of this machine
 /// do.
 pub(super) fn exports<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    env.into_iter().map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect()
+    // A base image may have variables that no shell can set.
+    let known = env.into_iter().filter(|(name, _)| is_variable(name));
+    known.map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect()
 }
 
 /// Runs a command to its end. What it prints goes to a file in `dir`.
