@@ -247,7 +247,7 @@ impl<'a> Remote<'a> {
         for (number, descriptor) in wanted.iter().enumerate() {
             let digest = reference.digest_in(descriptor)?;
             // Two layers may be the same blob.
-            if let Entry::Vacant(blob) = blobs.entry(digest.0.clone()) {
+            if let Entry::Vacant(blob) = blobs.entry(digest.0) {
                 let told = |now: u64| watch.progress(Step::Fetch, done.saturating_add(now), bytes);
                 let (path, was_here) = self.blob(digest, descriptor.size(), &told)?;
                 if let Some(arch) = arch.filter(|_| number == 0) {
