@@ -135,7 +135,7 @@ impl Dataset {
         has_splits(bundle.manifest(), &[split])?;
         let at = bundle.manifest().field(&field)?;
         let of = at.of(&bundle.manifest().fields);
-        let is_mask = of.is_some_and(|field| field.is_mask());
+        let is_mask = of.is_some_and(gular_runtime::Field::is_mask);
         let found = of.and_then(|field| field.as_fixed());
         let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
