@@ -171,7 +171,7 @@ fn obstacle(run: &LeftoverRun) -> Option<&'static str> {
         () if run.commands.iter().any(|one| is_secret(&one.source)) => Some(SECRET),
         () if env.values().any(|value| is_secret(value)) => Some(SECRET),
         () if run.given.iter().any(is_given) => Some(GIVEN),
-        () if bash_options(run).is_none() => Some(OTHER_SHELL),
+        () if own_shell(run) == OwnShell::Other => Some(OTHER_SHELL),
         () if run.has_mounts => Some(MOUNTS),
         () => None,
     }
@@ -195,8 +195,12 @@ fn step(run: &LeftoverRun, before: &str) -> RunStep {
     let env = variables(run, &own);
     let mut script = format!("{before}{own}");
     let network = fetches(&script) && !run.is_cut_off;
-    let options = bash_options(run).unwrap_or_default();
-    if !options.is_empty() || OF_BASH.iter().any(|part| script.contains(part)) {
+    let options = match own_shell(run) {
+        OwnShell::Bash(options) => Some(options),
+        _ if OF_BASH.iter().any(|part| script.contains(part)) => Some(String::new()),
+        _ => None,
+    };
+    if let Some(options) = options {
         script.insert_str(0, &format!("#!/bin/bash\nset -e{options}\n"));
     }
     RunStep { script, network, workdir: run.folder.clone(), env }
@@ -215,21 +219,27 @@ fn variables(run: &LeftoverRun, script: &str) -> BTreeMap<String, String> {
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The options of bash that the file's own shell has, each behind a blank; `None` for another shell.
-fn bash_options(run: &LeftoverRun) -> Option<String> {
-    let Some((shell, words)) = run.shell.split_first() else { return Some(String::new()) };
-    let name = shell.rsplit('/').next().unwrap_or(shell);
-    if name == "sh" && words == ["-c"] {
-        return Some(String::new());
+/// The shell that a file has commands run by.
+#[derive(Debug, PartialEq, Eq)]
+enum OwnShell {
+    Posix,
+    /// Each of its options is behind a blank.
+    Bash(String),
+    Other,
+}
+
+fn own_shell(run: &LeftoverRun) -> OwnShell {
+    let words: Vec<&str> = run.shell.iter().map(String::as_str).collect();
+    let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    match words.as_slice() {
+        [] | ["sh" | "/bin/sh", "-c"] => OwnShell::Posix,
+        ["bash" | "/bin/bash" | "/usr/bin/bash", options @ .., "-c"]
+            if options.iter().all(is_plain) =>
+        {
+            OwnShell::Bash(options.iter().map(|option| format!(" {option}")).collect())
+        }
+        _ => OwnShell::Other,
     }
-    let words = match words.split_last() {
-        Some((last, words)) if last == "-c" => words,
-        _ => return None,
-    };
-    let is_plain = |word: &String| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    // Without options, it is bash all the same.
-    (name == "bash" && words.iter().all(is_plain))
-        .then(|| words.iter().map(|word| format!(" {word}")).collect::<String>() + " +o posix")
 }
 
 /// Commands of another `RUN`, in a shell of their own.

@@ -623,7 +623,7 @@ fn steps_keep_the_shell_and_its_options_and_show_no_secret() {
         ("RUN set -eo pipefail; make | cat", "#!/bin/bash\nset -e\nset -eo pipefail\nmake | cat\n"),
         (
             "SHELL [\"/bin/bash\", \"-o\", \"pipefail\", \"-c\"]\nRUN make | cat",
-            "#!/bin/bash\nset -e -o pipefail +o posix\nmake | cat\n",
+            "#!/bin/bash\nset -e -o pipefail\nmake | cat\n",
         ),
         ("RUN make &> log", "#!/bin/bash\nset -e\nmake &> log\n"),
         ("RUN sudo -H make", "make\n"),

@@ -20,11 +20,11 @@ use crate::{Error, Result};
 /// the kernel are mounted read-only, and devices keep their modes. They stay so, since nothing inside
 /// can mount: no further user namespace, which would have the capability for it, can be made.
 const ENTER: &str = r#"set -e
-echo 0 >/proc/sys/user/max_user_namespaces
 root=$1/root
 mount --bind "$root" "$root"
 mount --bind "$1/own" "$root/.gular"
 mount -t proc proc "$root/proc"
+echo 0 >"$root/proc/sys/user/max_user_namespaces"
 for name in bus fs irq sys sysrq-trigger; do
     [ -e "$root/proc/$name" ] || continue
     mount --bind "$root/proc/$name" "$root/proc/$name"
@@ -57,7 +57,7 @@ command -v chroot
 mount -t tmpfs none "$1"
 mkdir "$1/proc"
 mount -t proc proc "$1/proc"
-echo 0 >/proc/sys/user/max_user_namespaces
+echo 0 >"$1/proc/sys/user/max_user_namespaces"
 cd "$1"
 mount --no-mtab --move . /
 "#;
