@@ -59,8 +59,8 @@ pub(crate) struct Scan {
     /// What is not clear about the paths.
     pub(crate) doubts: Vec<Doubt>,
     pub(crate) ignored: BTreeMap<String, u64>,
-    /// Those of them whose names say that they are about the whole set, such as `README.txt`.
-    about_the_set: BTreeMap<String, u64>,
+    /// Texts among them that are about the whole set, such as `README.txt`.
+    n_about_the_set: u64,
     /// Pictures that become PNG, by extension.
     pub(crate) become_png: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
@@ -409,7 +409,7 @@ impl Meaning {
                 // What is beside the images may say what they are.
                 let may_say = |extension: &&str| {
                     let n = scan.ignored.get(*extension).copied().unwrap_or_default();
-                    n > scan.about_the_set.get(*extension).copied().unwrap_or_default()
+                    n > if *extension == "txt" { scan.n_about_the_set } else { 0 }
                 };
                 if ["csv", "tsv", "jsonl", "json", "txt", "xml", "mat"].iter().any(may_say) {
                     doubt.readings.iter_mut().for_each(WayToRead::ask);
@@ -714,9 +714,7 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         else {
             let kind = self.scan.left_out.add(&name, path);
             self.ignore(kind.unwrap_or(&extension));
-            if is_about_the_set(relative, &extension) {
-                *self.scan.about_the_set.entry(extension.clone()).or_default() += 1;
-            }
+            self.scan.n_about_the_set += u64::from(is_about_the_set(relative, &extension));
             if let Meaning::Counting(folders) = &mut self.meaning
                 && formats::is_image(&extension)
             {

@@ -1,10 +1,9 @@
 //! Formats of annotations that are not read, and how to get one that is.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use crate::layout::LayoutError;
+use crate::source::document_start;
 
 /// A program or dataset that writes such files.
 struct UnreadFormat {
@@ -71,18 +70,13 @@ const FORMATS: [UnreadFormat; 9] = [
     UnreadFormat { name: "OpenDocument", extension: "ods", signs: &[], convert: SHEET },
 ];
 
-/// Signs are looked for in so many bytes.
-const MOST_AHEAD: u64 = 64 << 10;
-
 /// Refuses a file of a format that is known and not read.
 pub(crate) fn check_format(path: &Path) -> Result<(), LayoutError> {
     let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     if FORMATS.iter().all(|format| format.extension != extension) {
         return Ok(());
     }
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
-    read.map_err(|e| LayoutError::io("read", path, e))?;
+    let start = document_start(path).map_err(|e| LayoutError::io("read", path, e))?;
     let start = String::from_utf8_lossy(&start);
     let has = |sign: &&str| start.contains(sign);
     let found =

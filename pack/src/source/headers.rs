@@ -10,7 +10,7 @@ use gular_codec::nifti::Nifti;
 use gular_codec::tiff::{Geo, Pages, Tiff};
 use gular_codec::{Format, Header, Limits, read_header};
 
-use super::Source;
+use super::{BOM, Source};
 use crate::facts::array::{dtype_of, header, is_tiff, picture_kind, unpacked};
 use crate::facts::{
     Fault, MOST_BYTES, Start, check_bytes, formats, is_jpeg_2000_name, is_nifti_name,
@@ -28,6 +28,16 @@ pub(crate) fn first_line(path: &Path, bytes: u64) -> String {
     let file = File::open(path).map(|file| BufReader::new(file.take(bytes)));
     let _ = file.and_then(|mut file| file.read_line(&mut line));
     line.trim().to_owned()
+}
+
+/// Bytes at the beginning of a document that say what it is.
+const MOST_OF_START: u64 = 64 << 10;
+
+/// The beginning of the document at `path`, without a mark of its byte order.
+pub(crate) fn document_start(path: &Path) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(MOST_OF_START).read_to_end(&mut start)?;
+    Ok(start.strip_prefix(BOM).map(<[u8]>::to_vec).unwrap_or(start))
 }
 
 /// Type and shape of the array in the file at `path`, which has `bytes` bytes.

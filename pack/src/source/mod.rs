@@ -45,7 +45,7 @@ pub(crate) use column_names::{
 pub(crate) use datasets::{Column, DatasetRows, Other, are_of_groups, columns};
 pub use datasets::{DatasetFault, has_datasets};
 pub use error::SourceError;
-pub(crate) use headers::{array_start, first_line, picture_start, read_file};
+pub(crate) use headers::{array_start, document_start, first_line, picture_start, read_file};
 pub(crate) use limits::SMALL;
 pub use limits::{ArchiveLimit, ArchiveLimits};
 pub use options::{Classes, FieldFiles, Inputs, LabelColumn, OnBadInput};

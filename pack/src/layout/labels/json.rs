@@ -10,7 +10,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::BufReader;
 use std::path::Path;
 
 use serde::Deserializer as _;
@@ -21,7 +21,7 @@ use super::jsonl::Columns;
 use super::rows::{Each, fault};
 use crate::facts::{SPLIT, is_sentence, split_of};
 use crate::layout::LayoutError;
-use crate::source::BOM;
+use crate::source::{BOM, document_start};
 
 /// The keys of COCO's document. Source: <https://cocodataset.org/#format-data>.
 const OF_COCO: [&str; 6] = ["info", "licenses", "images", "annotations", "categories", "type"];
@@ -38,16 +38,13 @@ const NAME: &str = "file_name";
 const LABEL: &str = "label";
 /// The column of values that are texts.
 const TEXT: &str = "caption";
-/// A first key is looked for in so many bytes.
-const MOST_AHEAD: u64 = 64 << 10;
 
 /// Whether a document has rows, and not the parts of COCO's.
 pub(super) fn has_rows(path: &Path) -> bool {
-    let (read, start) = start_of(path);
-    let text = start.strip_prefix(BOM).unwrap_or(&start).trim_ascii_start();
-    match (read, text.split_first()) {
-        (Ok(_), Some((b'[', _))) => true,
-        (Ok(_), Some((b'{', rest))) => {
+    let start = document_start(path).unwrap_or_default();
+    match start.trim_ascii_start().split_first() {
+        Some((b'[', _)) => true,
+        Some((b'{', rest)) => {
             let has = |part: &&[u8]| rest.windows(part.len()).any(|window| window == *part);
             if are_captions(rest) {
                 return true;
@@ -62,12 +59,6 @@ pub(super) fn has_rows(path: &Path) -> bool {
     }
 }
 
-fn start_of(path: &Path) -> (std::io::Result<usize>, Vec<u8>) {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
-    (read, start)
-}
-
 /// Whether a document that begins so has images with sentences, and nothing of COCO's.
 fn are_captions(start: &[u8]) -> bool {
     let has = |part: &&[u8]| start.windows(part.len()).any(|window| window == *part);
@@ -79,7 +70,7 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), LayoutError> {
     let io = |e| LayoutError::io("read", path, e);
     let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
     let columns = Columns::default();
-    let are_captions = are_captions(&start_of(path).1);
+    let are_captions = are_captions(&document_start(path).unwrap_or_default());
     let mut rows = Rows { path, columns, n: 0, of_texts: None, each, are_captions, error: None };
     skip_mark(&mut file).map_err(io)?;
     let mut document = serde_json::Deserializer::from_reader(file);

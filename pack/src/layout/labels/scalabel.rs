@@ -8,7 +8,7 @@
 //! counted.
 
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::BufReader;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -17,9 +17,7 @@ use super::coco::Coco;
 use super::objects::{Object, Objects};
 use super::rows::fault;
 use crate::layout::LayoutError;
-
-/// The key of boxes is looked for in so many bytes.
-const MOST_AHEAD: u64 = 64 << 10;
+use crate::source::document_start;
 
 #[derive(Deserialize)]
 struct Frame {
@@ -51,10 +49,9 @@ struct Corners {
 
 /// Whether a document is one of these.
 pub(super) fn is_file(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_AHEAD).read_to_end(&mut start));
+    let start = document_start(path).unwrap_or_default();
     let start = String::from_utf8_lossy(&start);
-    read.is_ok() && start.trim_start().starts_with('[') && start.contains("\"box2d\"")
+    start.trim_start().starts_with('[') && start.contains("\"box2d\"")
 }
 
 /// Reads such a document.
