@@ -699,7 +699,7 @@ fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
             min_valid: args.min_valid,
             block: args.block,
         }),
-        ignored: each_once(&args.mask_ignore, "mask-ignore")?,
+        mask_ignore: each_once(&args.mask_ignore, "mask-ignore")?,
         mask_colours: args
             .mask_colours
             .as_deref()

@@ -205,7 +205,11 @@ fn images_read_as(report: &PackReport) -> String {
         report.label_dataset.iter().map(|name| format!(" --label-column {}", show::quoted(name)));
     let colours =
         report.mask_colours.iter().map(|file| format!(" {}", pack_paths::of_colours(file)));
-    let files = files + &colours.collect::<String>();
+    let ignore = report.mask_ignore.iter().map(|(name, n)| match name.is_mask() {
+        true => format!(" --mask-ignore {n}"),
+        false => format!(" --mask-ignore {name}={n}"),
+    });
+    let files = files + &colours.chain(ignore).collect::<String>();
     let rest = if report.leaves_out { " --unlabelled skip" } else { "" };
     format!("read as:{images}{files}{rest}{lists}{}\n", label.collect::<String>())
 }

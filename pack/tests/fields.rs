@@ -402,7 +402,7 @@ fn grey_masks_of_further_formats_become_png() {
 
 /// What a plan says of a mask of another name.
 fn ignoring(plan: PlanOptions, name: &str, ignore: i64) -> PlanOptions {
-    PlanOptions { ignored: [(FieldName::parse(name).unwrap(), ignore)].into(), ..plan }
+    PlanOptions { mask_ignore: [(FieldName::parse(name).unwrap(), ignore)].into(), ..plan }
 }
 
 #[test]

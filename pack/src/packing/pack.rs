@@ -529,6 +529,7 @@ fn report_of(plan: &Plan, found: &Scan, options: &PackOptions) -> PackReport {
             let colours = options.plan.mask_colours.as_ref();
             colours.map(|colours| colours.file.display().to_string())
         },
+        mask_ignore: options.plan.mask_ignore.clone(),
         leaves_out: options.plan.unlabelled == Unlabelled::Skip,
         files: options.plan.files(),
         doubts: {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Axes, Digest, Dtype, Field, Split};
+use gular_bundle::{Axes, Digest, Dtype, Field, FieldName, Split};
 use serde::Serialize;
 
 use crate::facts::{ARCHIVES, BadInputs, Doubt, Names, Outside, counted, formats};
@@ -105,6 +105,9 @@ pub struct PackReport {
     /// The table with the colours of masks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mask_colours: Option<String>,
+    /// The numbers of masks for pixels without a class, by the names of their fields, as given.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mask_ignore: BTreeMap<FieldName, i64>,
     /// Whether images that no pattern fits, or to which a table gives no label, are left out.
     pub leaves_out: bool,
     /// The dataset of an HDF5 or netCDF-4 file that has the labels.

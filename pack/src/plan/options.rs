@@ -67,7 +67,7 @@ pub struct PlanOptions {
     pub fields: Vec<FieldFiles>,
     /// The masks for which a number is given that says that a pixel has no class. Fields of other
     /// names than `mask` become masks by it.
-    pub ignored: BTreeMap<FieldName, i64>,
+    pub mask_ignore: BTreeMap<FieldName, i64>,
     /// The classes of masks whose pixels are colours.
     pub mask_colours: Option<MaskColours>,
     /// The property that is the class of masks that are polygons; all are class 1 if there is none.
@@ -208,7 +208,7 @@ impl PlanOptions {
 
     /// Whether the values of a field are classes of the pixels of its image.
     pub(crate) fn is_mask(&self, name: &FieldName) -> bool {
-        name.is_mask() || self.ignored.contains_key(name)
+        name.is_mask() || self.mask_ignore.contains_key(name)
     }
 
     /// The payload in the manifest.
@@ -249,7 +249,7 @@ impl Default for PlanOptions {
             pad_dates: false,
             band_names: BandNames::default(),
             fields: Vec::new(),
-            ignored: BTreeMap::new(),
+            mask_ignore: BTreeMap::new(),
             mask_colours: None,
             mask_class: None,
             source_digests: false,

@@ -188,7 +188,7 @@ impl<'a> Beside<'a> {
             Ok(Finding {
                 name: of.name.clone(),
                 is_mask,
-                ignore: options.ignored.get(&of.name).copied(),
+                ignore: options.mask_ignore.get(&of.name).copied(),
                 stems: Stems::list(&source, of, layout)?,
                 source,
                 pixels: is_mask && matches!(options.payload, PayloadOptions::Raw(_)),
@@ -416,7 +416,7 @@ pub(crate) fn check(options: &PlanOptions) -> Result<(), PlanError> {
 /// of colours or polygons.
 fn check_ignored(options: &PlanOptions) -> Result<(), PlanError> {
     let fail = |text: String| Err(setting(&["mask_ignore"], text));
-    for (name, ignore) in &options.ignored {
+    for (name, ignore) in &options.mask_ignore {
         if !options.fields.iter().any(|of| of.name == *name) {
             return fail(format!(
                 "a number for pixels without a class was given for `{name}`, but no files for this field"
