@@ -130,6 +130,7 @@ pub(super) fn steps(runs: Vec<LeftoverRun>, draft: &mut Draft) {
             }
             Some(_) => leave(&run.commands, draft),
             None if is_needed && draft.steps.len() < MAX_STEPS => {
+                waiting.iter().for_each(|run| tell_beside(run, draft));
                 let before: String = std::mem::take(&mut waiting).iter().map(beside).collect();
                 let step = step(&run, &before);
                 tell(&run, &step, draft);
@@ -137,6 +138,9 @@ pub(super) fn steps(runs: Vec<LeftoverRun>, draft: &mut Draft) {
             }
             None => waiting.push(run),
         }
+    }
+    if !draft.steps.is_empty() {
+        waiting.iter().for_each(|run| tell_beside(run, draft));
     }
     match draft.steps.last_mut() {
         Some(step) => {
@@ -188,6 +192,14 @@ fn tell(run: &LeftoverRun, step: &RunStep, draft: &mut Draft) {
         "it became a step of `[[run]]`{network}: steps run after all packages and files are there"
     );
     draft.other(line, &texts.join("; "), reason);
+}
+
+/// Says that commands of another `RUN` are in a step that is needed for others.
+fn tell_beside(run: &LeftoverRun, draft: &mut Draft) {
+    for one in run.commands.iter().filter(|one| one.need != Need::State) {
+        let reason = "it became part of a step of `[[run]]` that other commands need";
+        draft.other(one.line, &one.text, reason);
+    }
 }
 
 fn step(run: &LeftoverRun, before: &str) -> RunStep {
