@@ -260,8 +260,7 @@ impl<'a> Python<'a> {
         command.env_clear().env("PYTHONHOME", at("usr")?).env("PYTHONHASHSEED", "0");
         command.current_dir(self.dir.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
-        let mut child = command
-            .spawn()
+        let mut child = gular_files::start_written(&mut command)
             .map_err(|e| self.wrong(format!("its Python cannot be started: {e}")))?;
         let out = child.stdout.take();
         let out = out.ok_or_else(|| self.wrong("its Python has no output".to_owned()))?;

@@ -30,7 +30,7 @@ pub(super) fn run(
     let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let mut replay =
         Replay { name, line, outcome: Outcome::Failed, why: None, stderr: String::new() };
-    let mut child = match command.spawn() {
+    let mut child = match gular_files::start_written(command) {
         Ok(child) => child,
         Err(e) => {
             replay.outcome = Outcome::NotPossible;

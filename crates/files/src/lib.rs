@@ -18,6 +18,7 @@ mod memory;
 mod open_files;
 mod pool;
 mod size;
+mod start;
 mod watch;
 mod whole;
 mod write_back;
@@ -41,6 +42,7 @@ pub use memory::{Map, SharedMemory, advise_huge_pages, resident_pages};
 pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;
+pub use start::start_written;
 pub use watch::{Progress, Waiting, Watch};
 pub use whole::{
     TEMP_PREFIX, begins_with, folder_of, persist, persist_both, persist_new, persist_read_only,
