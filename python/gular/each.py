@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dis
 import functools
 import inspect
 import io
@@ -74,21 +75,13 @@ class Workers:
             import numpy  # noqa: F401
         except ImportError:
             raise OptionError("option `each`: its samples are arrays of NumPy, which is not installed", "`pip install numpy`") from None
+        called = _called(function)
         #: ``"processes"`` or ``"threads"``.
-        self.where = where or "processes"
+        self.where = where or ("threads" if not _has_gil() and _is_safe_in_threads(called, function) else "processes")
         if self.where not in ("processes", "threads"):
             raise OptionError(f'option `each_in`: {where!r}, expected `"processes"` or `"threads"`')
-        called = _called(function)
-        if self.where == "threads" and isinstance(called, _Torchvision):
-            raise OptionError(
-                "option `each_in`: transforms of torchvision draw from one generator for all threads, so that their results would depend on timing",
-                'leave `each_in` out, or give `each_in="processes"`',
-            )
-        if self.where == "threads" and not isinstance(called, _Adapted) and _generators(function):
-            raise OptionError(
-                "option `each_in`: the function uses a generator of random numbers, or a transform of albumentations, that all threads would share",
-                'draw from its argument `rng`, give the transform itself as `each`, or leave `each_in` out',
-            )
+        if self.where == "threads" and (reason := _not_in_threads(called, function)):
+            raise OptionError(f"option `each_in`: {reason[0]}", reason[1])
         setup = _setup(function) if self.where == "processes" else b""
         self.channels = _gular.Channels(workers, collected, self.where == "processes")
         #: By channel.
@@ -129,6 +122,31 @@ class Workers:
     def replaced(self) -> int:
         """How many processes were replaced, as they were gone."""
         return self.channels.n_replaced()
+
+
+def _has_gil() -> bool:
+    """Whether only one thread at a time runs Python, as in all but free-threaded ones (PEP 703)."""
+    return getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _not_in_threads(called: Callable[..., Any], function: Any) -> Optional[Tuple[str, str]]:
+    """Why ``function`` cannot run in threads, and what to do about it."""
+    if isinstance(called, _Torchvision):
+        return (
+            "transforms of torchvision draw from one generator for all threads, so that their results would depend on timing",
+            'leave `each_in` out, or give `each_in="processes"`',
+        )
+    if not isinstance(called, _Adapted) and _generators(function):
+        return (
+            "the function uses a generator of random numbers, or a transform of albumentations, that all threads would share",
+            'draw from its argument `rng`, give the transform itself as `each`, or leave `each_in` out',
+        )
+    return None
+
+
+def _is_safe_in_threads(called: Callable[..., Any], function: Any) -> bool:
+    """Whether threads give what processes do, also where they run at the same time."""
+    return _not_in_threads(called, function) is None and (isinstance(called, _Adapted) or _uses_only_its_argument(function))
 
 
 class _Gone(NamedTuple):
@@ -783,21 +801,39 @@ def _libraries(value: Any) -> List[str]:
 def _generators(function: Any) -> List[Any]:
     """What draws random numbers, apart from the function's argument, and would draw the same in each
     process: generators and transforms that the function refers to."""
+    return [value for value in _reached(function) if _is_generator(value)]
+
+
+def _is_generator(value: Any) -> bool:
+    library = _libraries(value)[0].partition(".")[0]
+    is_numbers = isinstance(value, random.Random) or type(value).__name__ == "Generator" and library in ("numpy", "torch")
+    return is_numbers or hasattr(value, "set_random_seed") and not isinstance(value, types.ModuleType)
+
+
+def _uses_only_its_argument(function: Any) -> bool:
+    """Whether ``function`` is seen to draw no random numbers but those of its argument: it refers to
+    no module that might, and to none of NumPy's own generators."""
+    modules = {value.__name__ for value in _reached(function) if isinstance(value, types.ModuleType)}
+    return modules <= {"numpy", "math"}
+
+
+def _reached(function: Any) -> List[Any]:
+    """What ``function`` refers to, and what that refers to; modules, whose content is not looked at."""
     found: List[Any] = []
     seen: Set[int] = set()
     ahead: List[Any] = [function]
     while ahead and len(seen) < 10_000:
         value = ahead.pop()
-        if id(value) in seen or isinstance(value, (type, types.ModuleType, str, bytes, int, float)):
+        if id(value) in seen or isinstance(value, (type, str, bytes, int, float)):
             continue
         seen.add(id(value))
-        library = _libraries(value)[0].partition(".")[0]
-        if isinstance(value, random.Random) or type(value).__name__ == "Generator" and library in ("numpy", "torch"):
-            found.append(value)
-        elif hasattr(value, "set_random_seed"):
-            found.append(value)
-        elif isinstance(value, types.FunctionType):
+        found.append(value)
+        if isinstance(value, types.ModuleType) or _is_generator(value):
+            continue
+        if isinstance(value, types.FunctionType):
             names = sorted(set(_names(value.__code__)))
+            if _may_draw(value.__code__):
+                ahead.append(random)
             ahead.extend(value.__globals__[name] for name in names if name in value.__globals__)
             ahead.extend(cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value)
             ahead.extend(value.__defaults__ or ())
@@ -809,10 +845,20 @@ def _generators(function: Any) -> List[Any]:
             ahead.extend(value.values())
         elif isinstance(value, (list, tuple, set)):
             ahead.extend(value)
-        elif library not in ("numpy", "torch"):
+        elif _libraries(value)[0].partition(".")[0] not in ("numpy", "torch"):
             ahead.extend(vars(value).values() if hasattr(value, "__dict__") else ())
             ahead.append(getattr(type(value), "__call__", None))
     return found
+
+
+def _may_draw(code: types.CodeType) -> bool:
+    """Whether it imports something, or names what is called `random` of anything but its own values."""
+    before = ""
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME" or step.argval == "random" and before in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            return True
+        before = step.opname
+    return any(_may_draw(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -182,7 +182,8 @@ class DataLoader:
         It returns the sample, fields that are new, or the picture alone. A picture of the type
         that it was given is normalised then; floats in place of whole numbers are final.
     :param each_in: ``"processes"`` (one per thread of the loader; the default) or ``"threads"``,
-        for functions that release the GIL.
+        for functions that release the GIL. On a free-threaded Python, threads are the default where
+        they are sure to give the same.
     :param collate: A function that makes the batch of a list of what ``each`` returned, which may
         differ in shape and be anything that can be pickled. It runs where the loader is used.
 

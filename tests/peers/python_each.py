@@ -224,6 +224,37 @@ def drawn_elsewhere():
         check("threads do not share generators", "generator" in str(error), str(error))
 
 
+def imports(sample, rng):
+    import random
+
+    return sample if random.random() < 2 else None
+
+
+def usual_places():
+    """Where a function is called unless the user says so: in threads where Python is free-threaded and
+    the results are those of processes, else in processes."""
+    real = getattr(sys, "_is_gil_enabled", None)
+    expected = {True: dict.fromkeys(("unchanged", "chain", "globals", "imports", "torchvision"), "processes")}
+    expected[False] = {**expected[True], "unchanged": "threads", "chain": "threads"}
+    functions = {
+        "unchanged": unchanged,
+        "chain": A.Compose([A.GaussNoise(p=1)]),
+        "globals": through_globals,
+        "imports": imports,
+        "torchvision": v2.Compose([v2.ColorJitter(0.2)]),
+    }
+    for has_lock, places in expected.items():
+        sys._is_gil_enabled = lambda has_lock=has_lock: has_lock
+        try:
+            found = {name: made(each=each)[1].stats()["each_in"] for name, each in functions.items()}
+        finally:
+            if real is None:
+                del sys._is_gil_enabled
+            else:
+                sys._is_gil_enabled = real
+        check(f"the usual place, {'one thread at a time' if has_lock else 'free-threaded'}", found == places, str(found))
+
+
 def made_again(each):
     loader = gular.DataLoader("bundle", batch_size=7, size=SIZE, output="numpy", each=each)
     loader.set_epoch(1)
@@ -425,6 +456,7 @@ libraries()
 boxes_and_masks()
 of_boxes()
 drawn_elsewhere()
+usual_places()
 sizes()
 mistakes()
 large_messages()

@@ -55,6 +55,10 @@ pub(crate) struct Args {
     /// Where results go [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Make a wheel for this Python as well, such as a free-threaded one, for which the usual
+    /// wheel is not (PEP 703)
+    #[arg(long, value_name = "PROGRAM")]
+    python: Vec<PathBuf>,
 }
 
 /// `cargo xtask dist`.
@@ -73,7 +77,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let profile = &args.profile;
     let built = Build { workspace: &workspace, ready: &ready, tools: &tools, profile };
     let program = built.program()?;
-    let bare = built.wheel(&work)?;
+    let own = setup::venv().context("no Python with the module `venv` was found")?;
+    let mut bare = vec![(built.wheel(&work.join("usual"), None)?, own)];
+    for (number, python) in args.python.iter().enumerate() {
+        let work = work.join(number.to_string());
+        bare.push((built.wheel(&work, Some(python))?, python.clone()));
+    }
 
     let notices = out.join("NOTICES.txt");
     let text = notices::notices(&workspace, &["gular", "gular-python"], TARGET)?;
@@ -83,28 +92,35 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let share = out.join("share");
     empty(&share)?;
     let shared = shared(&named, &share)?;
-    let wheel = out.join(bare.file_name().context("a wheel has a name")?);
     let licence =
         |name: &str| format!("@info/licenses/{name}={}", workspace.root.join(name).display());
-    process::run(
-        command(tools.join("python"))
-            .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
-            .args([&bare, &wheel])
-            .arg(format!("@data/scripts/gular={}", program.display()))
-            // The files are installed to the same places below the environment.
-            .args(shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())))
-            .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
-            .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
-    )?;
-
-    built.check(&named, &wheel, &work)?;
+    let mut wheels = Vec::new();
+    for (bare, python) in bare {
+        let wheel = out.join(bare.file_name().context("a wheel has a name")?);
+        process::run(
+            command(tools.join("python"))
+                .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
+                .args([&bare, &wheel])
+                .arg(format!("@data/scripts/gular={}", program.display()))
+                // The files are installed to the same places below the environment.
+                .args(
+                    shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())),
+                )
+                .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
+                .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
+        )?;
+        let work = bare.parent().context("a wheel is in a folder")?;
+        built.check(&named, &wheel, work, &python)?;
+        wheels.push(wheel);
+    }
     docs::write(&workspace, &ready, &out.join("docs"))?;
-    let mut files = vec![named.clone(), wheel.clone(), notices];
+    let mut files = vec![named.clone(), notices];
+    files.extend(wheels.iter().cloned());
     files.extend(shared.iter().map(|name| out.join(name)));
     files.extend(release_files::copy(&workspace.root, &out)?);
     files.extend(release_files::files_below(&out.join("docs"))?);
     sums(&out, &files)?;
-    for file in [&named, &wheel] {
+    for file in std::iter::once(&named).chain(&wheels) {
         let bytes = fs::metadata(file).map(|found| found.len()).unwrap_or_default();
         println!("{:>6.1} MB  {}", bytes as f64 / 1e6, file.display());
     }
@@ -148,12 +164,15 @@ impl Build<'_> {
         Ok(self.workspace.target.join(TARGET).join(profile).join("gular"))
     }
 
-    /// Builds the wheel without the program, with maturin.
-    fn wheel(&self, work: &Path) -> Result<PathBuf> {
+    /// Builds the wheel without the program, with maturin: that of all Pythons, or of `python`.
+    fn wheel(&self, work: &Path, python: Option<&Path>) -> Result<PathBuf> {
         let mut build = self.command("maturin");
         build.args(["build", "--zig", "--compatibility", TAG, "--target", TARGET]);
         build.args(["--profile", self.profile, "--out"]).arg(work);
         build.arg("--manifest-path").arg(self.workspace.root.join("python/Cargo.toml"));
+        if let Some(python) = python {
+            build.arg("--interpreter").arg(python);
+        }
         self.turbo(&mut build);
         process::run(&mut build)?;
         let entries = fs::read_dir(work).context("maturin left no wheel")?;
@@ -170,8 +189,8 @@ impl Build<'_> {
     }
 
     /// Compares both with what the tag promises, by auditwheel and by our own reader, and tries
-    /// them where nothing else is installed.
-    fn check(&self, program: &Path, wheel: &Path, work: &Path) -> Result<()> {
+    /// them where nothing else is installed, with `own`.
+    fn check(&self, program: &Path, wheel: &Path, work: &Path, own: &Path) -> Result<()> {
         let found =
             process::stdout_of(command(self.tools.join("auditwheel")).arg("show").arg(wheel))?;
         // The output is wrapped at spaces, and names are in quotes.
@@ -189,7 +208,9 @@ impl Build<'_> {
         let python = self.tools.join("python");
         let unpacked = work.join("unpacked");
         process::run(command(&python).args(["-m", "zipfile", "-e"]).args([wheel, &unpacked]))?;
-        let library = unpacked.join("gular/_gular.abi3.so");
+        let mut files = release_files::files_below(&unpacked)?.into_iter();
+        let library = files.find(|file| file.extension().is_some_and(|end| end == "so"));
+        let library = library.context("the wheel has no library")?;
         let [reader] =
             cargo::build(self.workspace, self.ready, cargo::Set::Plain, [&cargo::GLIBC_NEEDED])?;
         let needed = process::stdout_of(command(reader).args([program, &library]))?;
@@ -205,11 +226,7 @@ impl Build<'_> {
         }
 
         let bare = work.join("venv");
-        process::run(
-            command(setup::venv().context("no Python with the module `venv` was found")?)
-                .args(["-m", "venv"])
-                .arg(&bare),
-        )?;
+        process::run(command(own).args(["-m", "venv"]).arg(&bare))?;
         let mut pip = command(bare.join("bin/python"));
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]);
         process::run(pip.arg(wheel))?;
