@@ -94,23 +94,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let shared = shared(&named, &share)?;
     let licence =
         |name: &str| format!("@info/licenses/{name}={}", workspace.root.join(name).display());
+    let mut added = vec![
+        format!("@data/scripts/gular={}", program.display()),
+        format!("@info/licenses/NOTICES.txt={}", notices.display()),
+    ];
+    added.extend(["LICENSE-APACHE", "LICENSE-MIT"].map(licence));
+    // They are installed to the same places below the environment.
+    added.extend(shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())));
     let mut wheels = Vec::new();
     for (bare, python) in bare {
         let wheel = out.join(bare.file_name().context("a wheel has a name")?);
-        process::run(
-            command(tools.join("python"))
-                .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
-                .args([&bare, &wheel])
-                .arg(format!("@data/scripts/gular={}", program.display()))
-                // The files are installed to the same places below the environment.
-                .args(
-                    shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())),
-                )
-                .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
-                .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
-        )?;
-        let work = bare.parent().context("a wheel is in a folder")?;
-        built.check(&named, &wheel, work, &python)?;
+        let mut add = command(tools.join("python"));
+        add.arg(workspace.root.join("xtask/src/dist/add_to_wheel.py")).args([&bare, &wheel]);
+        process::run(add.args(&added))?;
+        built.check(&named, &wheel, bare.parent().context("a wheel is in a folder")?, &python)?;
         wheels.push(wheel);
     }
     docs::write(&workspace, &ready, &out.join("docs"))?;
