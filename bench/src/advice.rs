@@ -292,20 +292,12 @@ impl Words<'_> {
     fn baselines(&self, at: At, row: &Row) -> Vec<String> {
         let own = row.numbers.samples_per_s.median;
         let mut text = Vec::new();
-        let times = |other: f64| {
-            let (a, b) = (own / other.max(1e-9), grouped(other));
-            format!("{a:.2} times the rate of {{}} ({b} samples/s)")
-        };
-        let mut compared = Vec::new();
-        for what in [RowReader::Files, RowReader::Hdf5Library] {
-            if let Some(other) = self.rate(what, at) {
-                let name =
-                    if what == RowReader::Files { "the plain files" } else { "the HDF5 library" };
-                compared.push(times(other).replace("{}", name));
-            }
-        }
-        if !compared.is_empty() {
-            text.push(format!("It reads at {}.", compared.join(" and ")));
+        if let Some(files) = self.rate(RowReader::Files, at) {
+            text.push(format!(
+                "It reads at {:.2} times the rate of the plain files ({} samples/s).",
+                own / files.max(1e-9),
+                grouped(files)
+            ));
         }
         let hand =
             row.spec.what.reader().and_then(|r| Some((r, self.rate(RowReader::Hand(r), at)?)));
@@ -444,7 +436,6 @@ mod tests {
             kernel: String::new(),
             scratch: String::new(),
             jpeg: String::new(),
-            hdf5: None,
         };
         let of = |payload, bytes| Stored {
             payload,

@@ -75,8 +75,6 @@ pub struct Machine {
     pub scratch: String,
     /// The library that decodes JPEG.
     pub jpeg: String,
-    /// Name and version of the HDF5 library; `None` if there is none.
-    pub hdf5: Option<String>,
 }
 
 /// How long and how often.

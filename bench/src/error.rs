@@ -39,14 +39,6 @@ pub enum Error {
         /// The row that it was compared with.
         first: String,
     },
-    /// The HDF5 library refused a call.
-    #[error("the HDF5 library could not read `{path}`: its function `{call}` failed")]
-    Hdf5 {
-        /// The function.
-        call: &'static str,
-        /// The file.
-        path: String,
-    },
     /// The caller asked to stop.
     #[error("stopped")]
     Cancelled,

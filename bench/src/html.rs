@@ -102,7 +102,6 @@ fn how(report: &BenchReport) -> Vec<String> {
             machine.scratch
         ),
     ];
-    lines.extend(machine.hdf5.iter().map(|name| format!("HDF5 library: {name}.")));
     lines.extend(report.preset.iter().map(|preset| format!("Preset {preset}.")));
     lines.extend(report.notes.iter().map(|note| format!("{}.", sentence(note))));
     lines

@@ -11,12 +11,13 @@
 //! bytes, and puts files that were just written into the page cache as any other
 //! program would, which their writer does not.
 
+#![forbid(unsafe_code)]
+
 mod advice;
 mod bench_report;
 mod cache;
 mod clock;
 mod error;
-mod hdf5;
 mod html;
 mod input;
 mod load;

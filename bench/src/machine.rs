@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::bench_report::Machine;
-use crate::hdf5::Hdf5;
 
 /// Describes this machine, with files in `scratch`.
-pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> Machine {
+pub(crate) fn machine(scratch: &Path, cores: usize) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name"));
@@ -20,7 +19,6 @@ pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> M
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         scratch: scratch.display().to_string(),
         jpeg: gular_codec::jpeg_backend().to_string(),
-        hdf5: library.map(|library| library.name.clone()),
     }
 }
 

@@ -14,8 +14,6 @@ pub enum RowReader {
     Hand(Backend),
     /// Plain files, one per sample: open, read, close.
     Files,
-    /// The HDF5 library, with one read per sample.
-    Hdf5Library,
 }
 
 /// One combination of settings.
@@ -60,7 +58,6 @@ impl RowReader {
             Self::Bundle(envelope, reader) => format!("{envelope}, {}", reader_name(reader)),
             Self::Hand(reader) => format!("hand-written {} loop", reader_name(reader)),
             Self::Files => "plain files".into(),
-            Self::Hdf5Library => "HDF5 library".into(),
         }
     }
 
@@ -78,7 +75,7 @@ impl RowReader {
     pub const fn reader(self) -> Option<Backend> {
         match self {
             Self::Bundle(_, reader) | Self::Hand(reader) => Some(reader),
-            Self::Files | Self::Hdf5Library => None,
+            Self::Files => None,
         }
     }
 
@@ -144,11 +141,6 @@ fn whats(options: &BenchOptions, there: &Available, kind: RowKind) -> Vec<RowRea
         if there.files {
             whats.push(RowReader::Files);
         }
-        // Pixels that only this project's loader brings to a batch's size.
-        let loads = kind == RowKind::Read || there.payload != Payload::Raw;
-        if loads && there.envelopes.contains(&Envelope::Hdf5) {
-            whats.push(RowReader::Hdf5Library);
-        }
     }
     whats
 }
@@ -167,10 +159,10 @@ mod tests {
         };
         let all = rows(&options, &[there(Payload::Encoded, true), there(Payload::Raw, false)]);
         let n = |f: &dyn Fn(&RowSpec) -> bool| all.iter().filter(|r| f(r)).count();
-        // 2 caches x 2 threads x 2 orders x (2 envelopes x 2 readers + 2 loops + library [+ files])
-        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Encoded), 8 * 8);
-        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Raw), 8 * 7);
-        assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Encoded), 4 * 4);
+        // 2 caches x 2 threads x 2 orders x (2 envelopes x 2 readers + 2 loops [+ files])
+        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Encoded), 8 * 7);
+        assert_eq!(n(&|r| r.kind == RowKind::Read && r.payload == Payload::Raw), 8 * 6);
+        assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Encoded), 4 * 3);
         assert_eq!(n(&|r| r.kind == RowKind::Load && r.payload == Payload::Raw), 4 * 2);
         assert_eq!(n(&|r| r.kind == RowKind::Load && r.order == ReadOrder::Sequential), 0);
         for (i, row) in all.iter().enumerate() {

@@ -84,7 +84,7 @@ pub struct BenchOptions {
     pub caches: Vec<CacheState>,
     /// What rows do with samples.
     pub kinds: Vec<RowKind>,
-    /// Whether to measure plain files, the HDF5 library's own reads, and hand-written loops, too.
+    /// Whether to measure plain files and hand-written loops, too.
     pub baselines: bool,
     /// Repetitions of each row.
     pub rounds: usize,

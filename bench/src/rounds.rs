@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -12,7 +11,6 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::bench_report::{BenchReport, Data, Method, Numbers, Row, Spread};
-use crate::hdf5::{self, Hdf5};
 use crate::input::{self, Input};
 use crate::load::{self, Decode};
 use crate::machine::{machine, memory_available};
@@ -190,8 +188,7 @@ pub fn bench(
         .prefix("gular-bench-")
         .tempdir_in(scratch)
         .map_err(|e| Error::io("create a folder in", scratch, e))?;
-    let library = Hdf5::find();
-    let machine = machine(scratch, options.jobs, library.as_deref());
+    let machine = machine(scratch, options.jobs);
     let told =
         |what: &str, bytes| progress(Progress::Preparing(what, bytes, estimate.needed_bytes));
     let work = Work { source, scratch: folder.path(), options, progress: &told, cancel };
@@ -199,7 +196,7 @@ pub fn bench(
     let mut data = data;
     let used = prepared.sets.iter().map(|set| set.of.samples as u64).max();
     data.samples = used.unwrap_or(data.samples);
-    let mut run = Run::new(prepared, options, library, cancel)?;
+    let mut run = Run::new(prepared, options, cancel)?;
     run.prove(progress)?;
     run.measure(progress)?;
     let report = run.report(data, machine)?;
@@ -218,7 +215,6 @@ struct Run<'a> {
     sets: Vec<Set>,
     cells: Vec<Cell>,
     notes: Vec<String>,
-    library: Option<Arc<Hdf5>>,
     options: &'a BenchOptions,
     cancel: &'a AtomicBool,
 }
@@ -227,16 +223,11 @@ impl<'a> Run<'a> {
     fn new(
         prepared: Prepared,
         options: &'a BenchOptions,
-        library: Option<Arc<Hdf5>>,
         cancel: &'a AtomicBool,
     ) -> Result<Self, Error> {
-        let Prepared { sets, mut notes } = prepared;
+        let Prepared { sets, notes } = prepared;
         let available: Vec<Available> = sets.iter().map(Set::available).collect();
-        let mut specs = rows(options, &available);
-        if library.is_none() && specs.iter().any(|spec| spec.what == RowReader::Hdf5Library) {
-            notes.push(format!("its own reads are left out: {}", hdf5::MISSING));
-            specs.retain(|spec| spec.what != RowReader::Hdf5Library);
-        }
+        let specs = rows(options, &available);
         let cell = |spec: RowSpec| {
             let set = sets.iter().position(|set| set.payload == spec.payload).unwrap_or(0);
             Cell { spec, set, shots: Vec::new() }
@@ -245,7 +236,7 @@ impl<'a> Run<'a> {
         if cells.is_empty() {
             return Err(Error::Option("nothing is left to measure".into()));
         }
-        Ok(Self { sets, cells, notes, library, options, cancel })
+        Ok(Self { sets, cells, notes, options, cancel })
     }
 
     /// Reads all samples in each way once, and compares their bytes. This also fills the page
@@ -261,7 +252,7 @@ impl<'a> Run<'a> {
         for (done, (number, what)) in ways.iter().enumerate() {
             progress(Progress::Proving(done, ways.len()));
             let set = &self.sets[*number];
-            let source = sources::open(*what, set, self.library.as_ref())?;
+            let source = sources::open(*what, set)?;
             let found = fingerprint(&*source, set.of.samples, self.cancel)?;
             let (first, by) = firsts.entry(*number).or_insert((found, *what));
             if *first != found {
@@ -336,7 +327,7 @@ impl<'a> Run<'a> {
                 self.cancel,
             );
         }
-        let source = sources::open(spec.what, set, self.library.as_ref())?;
+        let source = sources::open(spec.what, set)?;
         let order = order(spec.order, n, round);
         if let Some(first) = order.first() {
             source.read(*first as usize, &mut Vec::new(), &mut |_| {})?;

@@ -51,7 +51,6 @@ impl Set {
         let bundle = match what {
             RowReader::Files => return Ok(self.files.clone()),
             RowReader::Bundle(envelope, _) => self.bundle(envelope)?,
-            RowReader::Hdf5Library => self.bundle(Envelope::Hdf5)?,
             RowReader::Hand(_) => &self.base,
         };
         let bundle = Bundle::open(bundle, OpenOptions::default())?;

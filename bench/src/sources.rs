@@ -1,16 +1,14 @@
-//! Ways to read sample *i* of a split: Gular's, hand-written loops, plain files, the HDF5 library.
+//! Ways to read sample *i* of a split: Gular's, hand-written loops, plain files.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use gular_bundle::{Backend, Bundle, CheckWhen, OpenOptions};
 use gular_files::Map;
 
 use crate::Error;
-use crate::hdf5::{Hdf5, Samples};
 use crate::matrix::RowReader;
 use crate::set::{Of, Set};
 
@@ -25,21 +23,13 @@ pub(crate) trait Source: Send + Sync {
 
 /// Opens what `what` reads of `set`. Digests are not compared: the time of reading
 /// is asked for, and `gular fetch` compares them on arrival.
-pub(crate) fn open(
-    what: RowReader,
-    set: &Set,
-    library: Option<&Arc<Hdf5>>,
-) -> Result<Box<dyn Source>, Error> {
+pub(crate) fn open(what: RowReader, set: &Set) -> Result<Box<dyn Source>, Error> {
     Ok(match what {
         RowReader::Bundle(envelope, backend) => {
             Box::new(Ours { bundle: bundle(set.bundle(envelope)?, backend)?, set: set.of })
         }
         RowReader::Hand(backend) => hand(set, backend)?,
         RowReader::Files => Box::new(Files(set.files.clone())),
-        RowReader::Hdf5Library => {
-            let library = library.ok_or_else(|| Error::Option(crate::hdf5::MISSING.into()))?;
-            Box::new(hdf5(set, library)?)
-        }
     })
 }
 
@@ -152,42 +142,6 @@ impl Source for Files {
         buffer.clear();
         let read = File::open(path).and_then(|mut f| f.read_to_end(buffer));
         read.map_err(|e| Error::io("read", path, e))?;
-        look(buffer);
-        Ok(())
-    }
-}
-
-/// Files opened by the HDF5 library; row of each sample.
-struct Hdf5Files {
-    files: Vec<Samples>,
-    rows: Vec<(usize, usize)>,
-}
-
-fn hdf5(set: &Set, library: &Arc<Hdf5>) -> Result<Hdf5Files, Error> {
-    let bundle = bundle(set.bundle(gular_bundle::Envelope::Hdf5)?, Backend::Pread)?;
-    let of = set.of;
-    let field = of.image.of(&bundle.manifest().fields);
-    let (name, bytes) = field.map_or(("image", true), |f| (f.name.as_str(), f.is_bytes()));
-    let mut files = Vec::new();
-    let mut number = vec![usize::MAX; bundle.manifest().shards.len()];
-    let mut rows = Vec::with_capacity(of.samples);
-    for i in 0..of.samples {
-        let id = bundle.locate(of.split, i as u64)?;
-        let shard = id.shard.0;
-        if number[shard] == usize::MAX {
-            number[shard] = files.len();
-            let path = bundle.path_of(&bundle.manifest().shards[shard].file);
-            files.push(Samples::open(library, &path, name, bytes)?);
-        }
-        rows.push((number[shard], id.row.0));
-    }
-    Ok(Hdf5Files { files, rows })
-}
-
-impl Source for Hdf5Files {
-    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
-        let (file, row) = self.rows[sample];
-        self.files[file].read(row, buffer)?;
         look(buffer);
         Ok(())
     }

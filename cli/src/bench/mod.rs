@@ -27,8 +27,8 @@ use crate::{show, units};
 /// plain files, to a new folder below --scratch, which is removed at the end. Rows are all
 /// combinations of envelope, payload, reader, order, threads and page cache; each round runs every
 /// row once, so that other work on the machine affects all rows alike. For comparison: plain files,
-/// the HDF5 library's own reads where it is installed, and a hand-written loop that reads every
-/// byte. Batches (--kind load) are decoded, cropped and resized as in a training run.
+/// and a hand-written loop that reads every byte. Batches (--kind load) are decoded, cropped and
+/// resized as in a training run.
 ///
 /// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before each
 /// repetition. This needs no root; what a disk or file server caches stays cached.
@@ -133,7 +133,7 @@ pub(crate) struct BenchRows {
         hide_possible_values = true
     )]
     pub(crate) kind: Vec<RowKind>,
-    /// Leave out plain files, HDF5 library and hand-written loops
+    /// Leave out plain files and hand-written loops
     #[arg(long)]
     pub(crate) no_baselines: bool,
     /// Side of decoded pictures, in pixels [default: 224]
