@@ -53,6 +53,12 @@ fn page() -> Result<String, Failure> {
         let columns = columns.into_iter().filter_map(|(option, column)| {
             column.as_ref().map(|column| format!("{option} {column}"))
         });
+        let words = card.split_words.iter().map(|(word, split)| format!("{word}={split}"));
+        let words = words.collect::<Vec<_>>().join(",");
+        let split = card.split_column.as_ref().map(|column| {
+            let mark = if words.is_empty() { "" } else { ":" };
+            format!("--split-column {}", show::quoted(&format!("{column}{mark}{words}")))
+        });
         let rest = card.leaves_out.then(|| "--unlabelled skip".to_owned());
         let fields = fields.iter().map(|field| format!("--field {}", show::quoted(field)));
         let how: Vec<String> = pixels
@@ -60,6 +66,7 @@ fn page() -> Result<String, Failure> {
             .chain(options)
             .chain(lists)
             .chain(columns)
+            .chain(split)
             .chain(fields)
             .chain(rest)
             .collect();

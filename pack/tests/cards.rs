@@ -51,7 +51,7 @@ const SCALABEL_VAL: &str =
     r#"[{"name":"b.jpg","labels":[{"category":"car","box2d":{"x1":1,"y1":2,"x2":9,"y2":8}}]}]"#;
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 88] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 103] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -1079,6 +1079,210 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 88] = [
             ("testB_1_anno.bmp", "grey 24 20"),
         ],
         &[("testA_1.bmp", Test, None), ("testB_1.bmp", Test, None), ("train_1.bmp", Train, None)],
+    ),
+    (
+        "dior",
+        &[
+            ("JPEGImages-trainval/00001.jpg", ""),
+            ("JPEGImages-trainval/00002.jpg", ""),
+            ("JPEGImages-test/00003.jpg", ""),
+            ("Annotations/Horizontal Bounding Boxes/00001.xml", VOC),
+            ("Annotations/Horizontal Bounding Boxes/00002.xml", VOC),
+            ("Annotations/Horizontal Bounding Boxes/00003.xml", VOC),
+            ("Annotations/Oriented Bounding Boxes/00001.xml", "<annotation></annotation>"),
+            ("ImageSets/Main/train.txt", "00001\n"),
+            ("ImageSets/Main/val.txt", "00002\n"),
+            ("ImageSets/Main/test.txt", "00003\n"),
+        ],
+        &[
+            ("JPEGImages-test/00003.jpg", Test, None),
+            ("JPEGImages-trainval/00001.jpg", Train, None),
+            ("JPEGImages-trainval/00002.jpg", Val, None),
+        ],
+    ),
+    (
+        "nwpu-vhr-10",
+        &[
+            ("positive image set/001.jpg", ""),
+            ("negative image set/001.jpg", ""),
+            ("ground truth/001.txt", "(1,2),(5,8),1\n"),
+        ],
+        &[("positive image set/001.jpg", Train, None)],
+    ),
+    (
+        "sku-110k",
+        &[
+            ("images/train_0.jpg", ""),
+            ("images/val_0.jpg", ""),
+            ("images/test_0.jpg", ""),
+            ("annotations/annotations_train.csv", "train_0.jpg,1,2,5,8,object,20,16\n"),
+            ("annotations/annotations_val.csv", "val_0.jpg,1,2,5,8,object,21,17\n"),
+            ("annotations/annotations_test.csv", "test_0.jpg,1,2,5,8,object,22,18\n"),
+        ],
+        &[
+            ("images/test_0.jpg", Test, None),
+            ("images/train_0.jpg", Train, None),
+            ("images/val_0.jpg", Val, None),
+        ],
+    ),
+    (
+        "grocery-store",
+        &[
+            ("dataset/train/Fruit/Apple/Pink/Pink_1.jpg", ""),
+            ("dataset/val/Fruit/Lemon/Lemon_1.jpg", ""),
+            ("dataset/test/Fruit/Lemon/Lemon_2.jpg", ""),
+            ("dataset/train.txt", "train/Fruit/Apple/Pink/Pink_1.jpg, 0, 0\n"),
+            ("dataset/val.txt", "val/Fruit/Lemon/Lemon_1.jpg, 9, 1\n"),
+            ("dataset/test.txt", "test/Fruit/Lemon/Lemon_2.jpg, 9, 1\n"),
+            ("dataset/iconic-images-and-descriptions/Fruit/Lemon/Lemon_Iconic.jpg", ""),
+        ],
+        &[
+            ("dataset/test/Fruit/Lemon/Lemon_2.jpg", Test, Some("9")),
+            ("dataset/train/Fruit/Apple/Pink/Pink_1.jpg", Train, Some("0")),
+            ("dataset/val/Fruit/Lemon/Lemon_1.jpg", Val, Some("9")),
+        ],
+    ),
+    (
+        "mit-indoor-67",
+        &[
+            ("Images/airport_inside/a.jpg", ""),
+            ("Images/bar/b.jpg", ""),
+            ("Images/bar/c.jpg", ""),
+            ("TrainImages.txt", "airport_inside/a.jpg\n"),
+            ("TestImages.txt", "bar/b.jpg"),
+        ],
+        &[
+            ("Images/airport_inside/a.jpg", Train, Some("airport_inside")),
+            ("Images/bar/b.jpg", Test, Some("bar")),
+        ],
+    ),
+    (
+        "deepfashion-in-shop",
+        &[
+            ("Img/img/MEN/Denim/id_00000080/01_1_front.jpg", ""),
+            ("Img/img/WOMEN/Tees/id_00000001/02_1_front.jpg", ""),
+            ("Img/img/WOMEN/Tees/id_00000001/02_2_side.jpg", ""),
+            (
+                "Eval/list_eval_partition.txt",
+                "3\nimage_name item_id evaluation_status\n\
+                img/MEN/Denim/id_00000080/01_1_front.jpg    id_00000080 train\n\
+                img/WOMEN/Tees/id_00000001/02_1_front.jpg   id_00000001 query\n\
+                img/WOMEN/Tees/id_00000001/02_2_side.jpg    id_00000001 gallery\n",
+            ),
+        ],
+        &[
+            ("Img/img/MEN/Denim/id_00000080/01_1_front.jpg", Train, Some("id_00000080")),
+            ("Img/img/WOMEN/Tees/id_00000001/02_1_front.jpg", Val, Some("id_00000001")),
+            ("Img/img/WOMEN/Tees/id_00000001/02_2_side.jpg", Test, Some("id_00000001")),
+        ],
+    ),
+    (
+        "mura",
+        &[
+            ("train/XR_WRIST/patient00001/study1_positive/image1.png", ""),
+            ("valid/XR_ELBOW/patient11185/study1_negative/image1.png", ""),
+            ("train_image_paths.csv", "MURA-v1.1/train/x.png\n"),
+            ("train_labeled_studies.csv", "MURA-v1.1/train/x/,1\n"),
+        ],
+        &[
+            ("train/XR_WRIST/patient00001/study1_positive/image1.png", Train, Some("positive")),
+            ("valid/XR_ELBOW/patient11185/study1_negative/image1.png", Val, Some("negative")),
+        ],
+    ),
+    (
+        "c-nmc",
+        &[
+            ("training_data/fold_0/all/UID_1_1_1_all.bmp", ""),
+            ("training_data/fold_0/hem/UID_H1_1_1_hem.bmp", ""),
+            ("validation_data/C-NMC_test_prelim_phase_data/1.bmp", ""),
+        ],
+        &[
+            ("training_data/fold_0/all/UID_1_1_1_all.bmp", Train, Some("all")),
+            ("training_data/fold_0/hem/UID_H1_1_1_hem.bmp", Train, Some("hem")),
+        ],
+    ),
+    (
+        "cvc-clinicdb",
+        &[
+            ("PNG/Original/1.png", "grey 20 16"),
+            ("PNG/Ground Truth/1.png", "grey 20 16"),
+            ("TIF/Original/1.tif", ""),
+            ("TIF/Ground Truth/1.tif", ""),
+        ],
+        &[("PNG/Original/1.png", Train, None)],
+    ),
+    (
+        "dagm-2007",
+        &[
+            ("Class1/Train/0576.PNG", "grey 20 16"),
+            ("Class1/Train/Label/0576_label.PNG", "grey 20 16"),
+            ("Class1/Test/0001.PNG", "grey 20 16"),
+            ("Class1/Test/Label/0002_label.PNG", "grey 20 16"),
+            ("masks/Class1/Train/0576.PNG", "grey 20 16"),
+            ("masks/Class1/Test/0001.PNG", "grey 20 16"),
+        ],
+        &[("Class1/Test/0001.PNG", Test, None), ("Class1/Train/0576.PNG", Train, None)],
+    ),
+    (
+        "dsb-2018",
+        &[
+            ("stage1_train/0a/images/0a.png", "grey 20 16"),
+            ("stage1_train/0a/masks/1.png", "grey 20 16"),
+            ("stage1_train/0a/masks/2.png", "grey 20 16"),
+            ("stage1_test/0b/images/0b.png", "grey 20 16"),
+            ("stage1_train_labels.csv", "ImageId,EncodedPixels\n0a,1 2\n"),
+            ("masks/0a.png", "grey 20 16"),
+        ],
+        &[("stage1_train/0a/images/0a.png", Train, None)],
+    ),
+    (
+        "odir-5k",
+        &[
+            ("preprocessed_images/0_left.jpg", ""),
+            ("preprocessed_images/0_right.jpg", ""),
+            ("ODIR-5K/ODIR-5K/Training Images/0_left.jpg", ""),
+            (
+                "full_df.csv",
+                "ID,Left-Fundus,N,D,G,C,A,H,M,O,labels,filename\n\
+                0,0_left.jpg,0,1,0,1,0,0,0,0,\"['C']\",0_left.jpg\n\
+                0,0_left.jpg,0,1,0,1,0,0,0,0,\"['D']\",0_right.jpg\n",
+            ),
+        ],
+        &[
+            ("preprocessed_images/0_left.jpg", Train, None),
+            ("preprocessed_images/0_right.jpg", Train, None),
+        ],
+    ),
+    (
+        "sidd",
+        &[
+            ("Data/0001_001_S6/0001_NOISY_SRGB_010.PNG", "grey 20 16"),
+            ("Data/0001_001_S6/0001_GT_SRGB_010.PNG", "grey 20 16"),
+            ("Scene_Instances.txt", "0001_001_S6\n"),
+        ],
+        &[("Data/0001_001_S6/0001_NOISY_SRGB_010.PNG", Train, None)],
+    ),
+    (
+        "gopro",
+        &[
+            ("train/GOPR0372_07_00/blur/000047.png", "grey 20 16"),
+            ("train/GOPR0372_07_00/blur_gamma/000047.png", "grey 20 16"),
+            ("train/GOPR0372_07_00/sharp/000047.png", "grey 20 16"),
+            ("test/GOPR0384_11_00/blur/000001.png", "grey 20 16"),
+            ("test/GOPR0384_11_00/sharp/000001.png", "grey 20 16"),
+        ],
+        &[
+            ("test/GOPR0384_11_00/blur/000001.png", Test, None),
+            ("train/GOPR0372_07_00/blur/000047.png", Train, None),
+        ],
+    ),
+    (
+        "iam-words",
+        &[
+            ("words/a01/a01-000u/a01-000u-00-00.png", "grey 20 16"),
+            ("words.txt", "#--- words.txt ---#\na01-000u-00-00 ok 154 408 768 27 51 AT A\n"),
+        ],
+        &[("words/a01/a01-000u/a01-000u-00-00.png", Train, None)],
     ),
     (
         "inaturalist-2021",

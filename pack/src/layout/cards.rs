@@ -3,6 +3,9 @@
 //! [`cards.toml`](cards.toml) has a row for each: how it is recognised, and what its options would
 //! be. A row is data; nothing here knows a dataset by its name.
 
+use std::collections::BTreeMap;
+
+use gular_bundle::Split;
 use serde::{Deserialize, Serialize};
 
 use crate::source::PixelFiles;
@@ -38,6 +41,12 @@ pub struct Card {
     /// The tables' column of labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_column: Option<String>,
+    /// The tables' column of splits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_column: Option<String>,
+    /// The splits that words in that column stand for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub split_words: BTreeMap<String, Split>,
     /// Further fields: `NAME=PATTERN`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,

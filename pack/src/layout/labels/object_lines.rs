@@ -6,10 +6,14 @@
 //!
 //! 684,8,273,116,1,4,0,1
 //! VisDrone: left, top, width and height in pixels, whether it counts, category, truncated, occluded
+//!
+//! (563,478),(630,573),1
+//! NWPU VHR-10: left and top, right and bottom in pixels, category
 //! ```
 //!
-//! Sources: <https://www.cvlibs.net/datasets/kitti/eval_object.php> and
-//! <https://github.com/VisDrone/VisDrone2018-DET-toolkit>. Regions that do not count, such as those of
+//! Sources: <https://www.cvlibs.net/datasets/kitti/eval_object.php>,
+//! <https://github.com/VisDrone/VisDrone2018-DET-toolkit> and
+//! <https://gcheng-nwpu.github.io/#Datasets>. Regions that do not count, such as those of
 //! KITTI's type `DontCare`, are crowds; what is said in 3D is left out.
 
 use std::path::Path;
@@ -43,12 +47,15 @@ const OF_VISDRONE: [&str; 12] = [
 pub(super) enum ObjectLines {
     Kitti,
     VisDrone,
+    Nwpu,
 }
 
 impl ObjectLines {
     /// Whose line this is.
     pub(super) fn of(line: &str) -> Option<Self> {
-        [Self::Kitti, Self::VisDrone].into_iter().find(|format| format.parse(line).is_some())
+        [Self::Kitti, Self::VisDrone, Self::Nwpu]
+            .into_iter()
+            .find(|format| format.parse(line).is_some())
     }
 
     /// Reads a folder of annotations.
@@ -75,6 +82,9 @@ impl ObjectLines {
             Self::Kitti => {
                 "KITTI has it: a type and 14 numbers, of which the fourth to the seventh are left, top, right and bottom"
             }
+            Self::Nwpu => {
+                "NWPU VHR-10 has it: (left,top),(right,bottom) and the number of a category"
+            }
             Self::VisDrone => {
                 "VisDrone has it: eight integers, of which the first four are left, top, width and height, and the sixth is a category from 0 to 11"
             }
@@ -85,6 +95,7 @@ impl ObjectLines {
         match self {
             Self::Kitti => of_kitti(line),
             Self::VisDrone => of_visdrone(line),
+            Self::Nwpu => of_nwpu(line),
         }
     }
 }
@@ -118,6 +129,22 @@ fn of_visdrone(line: &str) -> Option<Object> {
     })
 }
 
+fn of_nwpu(line: &str) -> Option<Object> {
+    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [left, top, right, bottom, class] = cells.as_slice() else { return None };
+    let pair = |a: &str, b: &str| {
+        let (a, b) = (a.strip_prefix('(')?, b.strip_suffix(')')?);
+        Some((a.trim().parse::<f64>().ok()?, b.trim().parse::<f64>().ok()?))
+    };
+    let ((left, top), (right, bottom)) = (pair(left, top)?, pair(right, bottom)?);
+    let is_box = right > left && bottom > top && class.parse::<u32>().is_ok();
+    is_box.then(|| Object {
+        class: (*class).to_owned(),
+        corners: [left, top, right - left, bottom - top],
+        crowd: false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +172,13 @@ mod tests {
         assert!(of("0,0,5,5,0,0,0,0,").2);
         assert_eq!(ObjectLines::of("684,8,273,116,1,12,0,1"), None);
         assert_eq!(ObjectLines::of("684,8,273,116"), None);
+    }
+
+    #[test]
+    fn lines_of_nwpu_vhr_10_have_corners_in_brackets() {
+        let plane = ObjectLines::Nwpu.parse("( 563, 478),(630,573), 1 ").unwrap();
+        assert_eq!((plane.class.as_str(), plane.corners), ("1", [563.0, 478.0, 67.0, 95.0]));
+        assert_eq!(ObjectLines::of("(563,478),(630,573),1"), Some(ObjectLines::Nwpu));
+        assert_eq!(ObjectLines::of("(563,478),(530,573),1"), None);
     }
 }

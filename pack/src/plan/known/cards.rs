@@ -229,14 +229,15 @@ impl Card {
             lines.entry(path).or_insert_with(Vec::new).push(line);
         }
         files.extend(self.tables.iter().map(|file| source.join(format!("{prefix}{file}"))));
-        let split =
-            lines.values().flatten().any(|line| line.has("split")).then(|| "split".to_owned());
+        let of_lines = lines.values().flatten().any(|line| line.has("split"));
+        let split = self.split_column.clone().or_else(|| of_lines.then(|| "split".to_owned()));
         let labels = match files.is_empty() {
             true => given.labels.clone(),
             false => Labels::Table(TableOptions {
                 files,
                 lines,
                 split,
+                split_words: self.split_words.clone(),
                 key: self.key_column.clone(),
                 label: self.label_column.clone().map_or(LabelColumn::Find, LabelColumn::Named),
                 ..TableOptions::default()
