@@ -541,3 +541,129 @@ fn of_two_tables_that_of_the_images_is_read() {
     assert!(text(&report).contains("train.csv`, as each row is of one"), "{}", text(&report));
     assert_eq!(report.columns.unwrap().file_names, "Id");
 }
+
+/// The question what the files in a folder are.
+fn question(dir: &TempDir) -> gular_pack::Doubt {
+    match packed(dir).unwrap_err() {
+        Error::Layout(LayoutError::Doubt(doubt)) => doubt,
+        error => unreachable!("{error}"),
+    }
+}
+
+#[test]
+fn lists_of_amounts_are_fields_and_their_folder_is_no_class() {
+    let dir = folder(&["Images/a.jpg", "Images/b.jpg", "Images/c.jpg"]);
+    put(dir.path(), "lists/train.txt", b"a.jpg 2.883333\nb.jpg 1.5\n");
+    put(dir.path(), "lists/test.txt", b"c.jpg 4.0\n");
+    let report = packed(&dir).unwrap();
+    assert_eq!((report.fields, report.splits.len()), (vec!["value".to_owned()], 2));
+    assert!(report.splits[&Split::Train].classes.is_empty());
+    // In any order, where nothing says the splits.
+    for line in ["a.jpg 0.5\nb.jpg 0.25\n", "0.5 a.jpg\n0.25 b.jpg\n"] {
+        let dir = folder(&["Images/a.jpg", "Images/b.jpg"]);
+        put(dir.path(), "scores.txt", line.as_bytes());
+        let report = packed(&dir).unwrap();
+        assert_eq!((report.fields, report.samples), (vec!["value".to_owned()], 2), "{line}");
+    }
+}
+
+#[test]
+fn lists_of_amounts_beside_classes_are_told() {
+    let dir = folder(&["distorted/a_1.jpg", "distorted/a_2.jpg", "original/a.jpg"]);
+    put(dir.path(), "mos.txt", b"5.51429 a_1.jpg\n4.1 a_2.jpg\n");
+    let report = packed(&dir).unwrap();
+    assert!(text(&report).contains("mos.txt` may say more about the images"), "{}", text(&report));
+    let ways = report.doubts.iter().flat_map(|doubt| &doubt.readings);
+    let lists: Vec<&String> = ways.flat_map(|way| way.tables.iter().flatten()).collect();
+    assert!(lists.iter().any(|list| list.ends_with("mos.txt={value} {path}")), "{lists:?}");
+}
+
+#[test]
+fn a_table_that_begins_with_a_row_is_a_list() {
+    let dir = folder(&["images/1.jpg", "images/2.jpg"]);
+    put(dir.path(), "urls.csv", b"https://a.b/1.jpg,https://c.d/1.jpg\n");
+    put(dir.path(), "boxes_train.csv", b"1.jpg,1,2,5,6,cat,12,9\n");
+    put(dir.path(), "boxes_val.csv", b"2.jpg,1,2,5,6,dog,12,9\n");
+    let doubt = question(&dir);
+    let lists: Vec<&String> = doubt.readings.iter().flat_map(|way| &way.lists).collect();
+    let [train, val] = lists.as_slice() else { panic!("{doubt:?}") };
+    let line = "{path},{xmin},{ymin},{xmax},{ymax},{label},{width},{height}";
+    assert!(train.ends_with(&format!("boxes_train.csv={{split=train}}{line}")), "{train}");
+    assert!(val.ends_with(&format!("boxes_val.csv={{split=val}}{line}")), "{val}");
+    // A table of the classes has no rows about images.
+    let dir = folder(&["images/1.jpg", "images/2.jpg"]);
+    put(dir.path(), "a.csv", b"images/1.jpg,1,2,5,6,cow\nimages/2.jpg,1,2,5,6,cow\n");
+    put(dir.path(), "classes.csv", b"cow,0\n");
+    let tables: Vec<String> =
+        question(&dir).readings.into_iter().flat_map(|w| w.tables).flatten().collect();
+    assert!(tables[0].ends_with("a.csv={path},{xmin},{ymin},{xmax},{ymax},{label}"), "{tables:?}");
+    // What the numbers are, only the user can say.
+    assert!(doubt.readings.iter().filter(|way| !way.lists.is_empty()).all(|way| way.asks));
+}
+
+#[test]
+fn lists_in_a_folder_of_labels_are_no_boxes() {
+    let dir = folder(&["images/a/1.jpg", "images/a/2.jpg", "images/b/3.jpg", "images/b/4.jpg"]);
+    put(dir.path(), "labels/train.txt", b"a/1.jpg 0\nb/3.jpg 1\n");
+    put(dir.path(), "labels/test.txt", b"a/2.jpg 1\nb/4.jpg 0\n");
+    let report = packed(&dir).unwrap();
+    assert_eq!(report.splits[&Split::Train].classes.len(), 2);
+    assert_eq!(report.splits[&Split::Test].samples, 2);
+}
+
+#[test]
+fn folders_of_splits_with_masks_are_no_classes() {
+    let dir = folder(&["traincrop/1.jpg", "traincrop/1.png", "testcrop/2.jpg", "testcrop/2.png"]);
+    put(dir.path(), "train.txt", b"traincrop/1.jpg traincrop/1.png\n");
+    put(dir.path(), "test.txt", b"testcrop/2.jpg testcrop/2.png\n");
+    let report = packed(&dir).unwrap();
+    assert_eq!(report.splits.len(), 2);
+    assert!(report.fields.contains(&"mask".to_owned()), "{:?}", report.fields);
+    assert!(report.splits.values().all(|split| split.classes.is_empty()));
+}
+
+#[test]
+fn lists_of_some_images_are_offered_without_the_others() {
+    let dir = folder(&["x/1.jpg", "x/2.jpg", "x/3.jpg", "y/4.jpg", "y/5.jpg"]);
+    put(dir.path(), "TrainImages.txt", b"x/1.jpg\nx/2.jpg\n");
+    put(dir.path(), "TestImages.txt", b"y/4.jpg\n");
+    let report = packed(&dir).unwrap();
+    let ways: Vec<&WayToRead> = report.doubts.iter().flat_map(|doubt| &doubt.readings).collect();
+    let by_lists = ways.iter().find(|way| !way.lists.is_empty()).unwrap();
+    assert!(by_lists.leaves_out, "{by_lists:?}");
+}
+
+#[test]
+fn a_table_of_amounts_is_offered_as_fields() {
+    let dir = folder(&["im/1.jpg", "im/2.jpg", "im/3.jpg", "im/4.jpg"]);
+    put(dir.path(), "t.csv", b"id,boneage,male\n1,180,True\n2,12,False\n3,94,True\n4,94,False\n");
+    let ways = question(&dir).readings;
+    let none = |way: &&WayToRead| way.label_column.as_deref() == Some("none");
+    assert!(ways.iter().any(|way| none(&way)), "{ways:?}");
+    // A table of the test images, in which the amounts are hidden, is not taken with it.
+    let dir = folder(&["train/1.jpg", "train/2.jpg", "test/8.jpg"]);
+    put(dir.path(), "train.csv", b"id,age,male,side\n1,180,True,L\n2,12,True,L\n");
+    put(dir.path(), "test.csv", b"Case ID,Sex\n8,F\n");
+    let ways = question(&dir).readings;
+    let of_fields = ways.iter().find(none).unwrap();
+    let tables = of_fields.tables.as_deref().unwrap();
+    assert!(tables.len() == 1 && tables[0].ends_with("train.csv"), "{tables:?}");
+    assert!(of_fields.leaves_out, "{of_fields:?}");
+}
+
+#[test]
+fn annotations_of_formats_that_are_not_read_are_told_at_once() {
+    let dir = folder(&["img_training/img_1.jpg", "img_test/img_1.jpg"]);
+    let line = b"377,117,463,117,465,130,378,130,Genaxis Theatre\n";
+    put(dir.path(), "gt_training/gt_img_1.txt", line);
+    assert!(doubt(&dir).contains("in the format of ICDAR"));
+    let dir = folder(&["Images/1.jpg", "Images/2.jpg"]);
+    put(dir.path(), "annotation_train.odgt", b"{\"ID\":\"1\",\"gtboxes\":[]}\n");
+    assert!(doubt(&dir).contains("in the format of CrowdHuman"));
+    let dir = folder(&["a/x/1.jpg", "a/y/2.jpg", "b/x/3.jpg", "b/y/4.jpg"]);
+    (1..5).for_each(|i| put(dir.path(), &format!("gt/{i}.mat"), b"MATLAB 5.0 MAT-file"));
+    let doubt = question(&dir);
+    assert!(doubt.text.contains("as many mat files as images"), "{doubt}");
+    let plain = ["{key}.{ext}".to_owned()];
+    assert!(doubt.readings.iter().any(|way| way.images == plain), "{doubt:?}");
+}

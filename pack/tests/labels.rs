@@ -217,10 +217,9 @@ fn a_y_beside_an_x_is_no_label_and_columns_taken_are_told() {
     assert_eq!((&*columns.file_names, columns.labels.as_deref()), ("filename", Some("category")));
     assert_eq!(report.fields, ["id", "x", "y"]);
     let error = packed("t.csv", &text.replace("category", "kind"), &|_| {}).unwrap_err();
-    assert!(
-        matches!(error, Error::Source(SourceError::NoColumn { what: "labels", .. })),
-        "{error}"
-    );
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { panic!("{error}") };
+    let columns = doubt.readings.iter().map(|way| way.label_column.as_deref());
+    assert_eq!(columns.collect::<Vec<_>>(), [Some("kind"), Some("none")]);
 }
 
 #[test]

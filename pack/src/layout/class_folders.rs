@@ -65,6 +65,8 @@ pub(super) fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         if inner.len() == 1 {
             ways.push(WayToRead::new("if there are no classes", &["{*}/{*}/{key}.{ext}"]));
             ways.push(in_a_table());
+        } else {
+            ways.push(WayToRead::new("if there are no classes", &[KEY]));
         }
         return Err(Doubt::new(text, ways));
     } else if folders.top.values().any(|folder| folder.below > 0) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use regex::Regex;
 
-use crate::facts::{Doubt, WayToRead, named};
+use crate::facts::{Doubt, WayToRead, named, split_of};
 
 /// Classes whose names differ only in upper and lower case.
 pub(crate) fn alike(classes: &BTreeSet<String>) -> Option<Doubt> {
@@ -51,6 +51,7 @@ pub(crate) fn numbered(classes: &BTreeSet<String>) -> Option<Doubt> {
 /// When a pattern of [`classes_in_names`] is right.
 pub(super) fn when_in(pattern: &str) -> &'static str {
     match pattern.contains("{key:[0-9]+}.{ext}") {
+        true if pattern.contains("{split") => "if file names begin with the split",
         true => "if file names begin with the class",
         false => "if file names end with the class",
     }
@@ -112,8 +113,12 @@ pub(super) fn classes_in_names(names: &[String]) -> Option<String> {
     // A single word, as in `image_17.jpg`, is not a class.
     let several = classes.len() > 1 && classes.len() * 2 <= names.len();
     several.then_some(())?;
+    let part = match classes.iter().all(|class| split_of(class).is_some()) {
+        true => "split",
+        false => "label",
+    };
     Some(match between? {
-        "" => "{label:[A-Za-z_ -]+}{key:[0-9]+}.{ext}".to_owned(),
-        mark => format!("{{label}}{mark}{{key:[0-9]+}}.{{ext}}"),
+        "" => format!("{{{part}:[A-Za-z_ -]+}}{{key:[0-9]+}}.{{ext}}"),
+        mark => format!("{{{part}}}{mark}{{key:[0-9]+}}.{{ext}}"),
     })
 }

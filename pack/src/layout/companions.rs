@@ -12,7 +12,9 @@ use gular_bundle::Split;
 
 use super::folders::MARKS;
 use super::parts::{field_of, is_of_images};
-use crate::facts::{WayToRead, is_of_both, literal, split_of, stem_and_extension};
+use crate::facts::{
+    WayToRead, formats, is_of_both, literal, split_of, splits_among, stem_and_extension,
+};
 
 /// Words in the names of folders with a class for each pixel. Source: the folders of PennFudanPed
 /// (`PedMasks`), ISIC (`GroundTruth`), Oxford-IIIT Pet (`trimaps`), INRIA (`gt`), ADE20K
@@ -235,12 +237,17 @@ impl<'a> ExampleFolders<'a> {
     }
 
     /// What stands for a part that differs: a class, unless all have numbers in them, as the names of
-    /// patients and scans do.
+    /// patients and scans do, or are splits or formats of files, such as `traincrop` and `TIF`.
     fn varied(&self, folders: &[&ExampleFolder], depth: usize) -> String {
         let is_numbered = |folder: &&ExampleFolder| {
             folder.parts.get(depth).is_some_and(|part| part.contains(|c: char| c.is_ascii_digit()))
         };
-        let label = self.labelled && !folders.iter().all(is_numbered);
+        let names = folders.iter().filter_map(|folder| folder.parts.get(depth));
+        let names: BTreeSet<String> = names.map(|name| (*name).to_owned()).collect();
+        let are_splits = splits_among(names.iter()).len() == names.len();
+        let are_formats = names.iter().all(|name| formats::is_image(&name.to_lowercase()));
+        let label =
+            self.labelled && !are_splits && !are_formats && !folders.iter().all(is_numbered);
         if label { "{label}" } else { VARIED }.to_owned()
     }
 

@@ -147,6 +147,11 @@ impl Folders {
         split_of(one).is_none().then_some(one)
     }
 
+    /// Whether all images are in one folder, and none in folders inside of it.
+    pub(crate) fn are_one_flat(&self) -> bool {
+        self.only().is_some() && self.top.values().all(|folder| folder.below == 0)
+    }
+
     /// Whether one of the first folders is a test split.
     pub(crate) fn has_test(&self) -> bool {
         self.top.keys().any(|name| split_within(name) == Some(Split::Test))

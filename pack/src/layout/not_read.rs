@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::first_rows::FirstRows;
 use super::folder_patterns::Recognised;
+use super::split_lists::{has_boxes, says_more};
 use super::tables_beside::part;
 use super::{Labels, LayoutError, LayoutOptions, TablesBeside};
 use crate::facts::{Doubt, WayToRead, literal, named};
@@ -62,7 +63,7 @@ pub(crate) fn annotations(
     options: &LayoutOptions<'_>,
 ) -> Option<Doubt> {
     let n = |extension: &&str| ignored.get(*extension).copied().unwrap_or_default();
-    let kinds = [("txt", 2), ("xml", 4), ("json", 1)];
+    let kinds = [("txt", 2), ("xml", 4), ("json", 1), ("mat", 1)];
     let is_enough = |(kind, of): &(&str, u64)| n(kind) > 1 && n(kind).saturating_mul(*of) >= images;
     let (kind, _) = kinds.into_iter().find(is_enough)?;
     let text = match n(&kind) >= images {
@@ -123,6 +124,34 @@ pub(crate) fn of_sources(
     let plain =
         WayToRead { otherwise: true, images: found.patterns.clone(), ..WayToRead::default() };
     Some(Doubt::new(text, vec![by_table, plain]))
+}
+
+/// Lists of boxes or amounts beside images whose classes are in their paths.
+pub(crate) fn lists(
+    tables: &TablesBeside,
+    found: &Recognised,
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let mut lists = tables.lists();
+    lists.retain(|list| says_more(list));
+    if lists.is_empty() || *options.labels != Labels::Path || options.inputs != Inputs::Images {
+        return None;
+    }
+    let files = lists.iter().map(|list| list.split("={").next().unwrap_or(list));
+    let text = format!(
+        "{} may say more about the images, and {} not read",
+        named(files),
+        if lists.len() == 1 { "is" } else { "are" }
+    );
+    let images = found.patterns.iter().map(|pattern| pattern.replace("{label}", "{*}"));
+    let images = images.collect();
+    let when = match lists.iter().any(|list| has_boxes(list)) {
+        true => "if these are boxes with these corners",
+        false => "if these are amounts of the images",
+    };
+    // They may be of some of the images alone.
+    let way = WayToRead { leaves_out: true, images, ..WayToRead::new(when, &[]) };
+    Some(Doubt::new(text, vec![WayToRead { tables: Some(lists), ..way }]))
 }
 
 /// Tables beside images whose classes are in their paths.

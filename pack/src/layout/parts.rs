@@ -422,7 +422,12 @@ fn these_are_parts(
     };
     let all = format!("{before}{}", if labelled { CLASSES } else { KEY });
     let mut ways: Vec<WayToRead> = (0..n_masks.max(1)).map(with).collect();
-    if labelled {
+    if labelled && rests.iter().any(|rest| rest.contains("{label}")) && !others.is_empty() {
+        // The folders inside only divide the images.
+        let fields = fields_of(others).into_iter();
+        let files = fields.map(|(name, folder)| (name, below(folder, KEY))).collect();
+        ways.push(WayToRead { images: vec![below(images, KEY)], files, ..in_a_table() });
+    } else if labelled {
         ways.push(in_a_table());
     }
     ways.push(WayToRead::new(

@@ -105,8 +105,11 @@ fn with_masks(
     found: Result<Recognised, Doubt>,
 ) -> Result<Recognised, Doubt> {
     if let (Err(doubt), Some(pattern)) = (&found, folders.examples.of_samples()) {
-        let way =
-            WayToRead::new("if each sample is a folder, of which its image is taken", &[&pattern]);
+        let when = match folders.has_masks() {
+            true => "if each sample is a folder, of which its image is taken, and not its masks",
+            false => "if each sample is a folder, of which its image is taken",
+        };
+        let way = WayToRead::new(when, &[&pattern]);
         let way = WayToRead { leaves_out: true, ..way };
         let readings = [&[way], doubt.readings.as_slice()].concat();
         return Err(Doubt { readings, ..doubt.clone() });
@@ -453,12 +456,12 @@ mod tests {
         refused(
             &["x/cat/1.jpg", "x/dog/1.jpg", "y/cat/1.jpg", "y/dog/1.jpg"],
             "such as `x/cat`",
-            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}", "{key}.{ext}"],
         );
         refused(
             &["x/s1/1.jpg", "y/s2/1.jpg"],
             "in folders inside of the class folders",
-            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}"],
+            &["{*}/{label}/{key}.{ext}", "{label}/{key}.{ext}", "{key}.{ext}"],
         );
         refused(
             &["amazon/images/mug/1.jpg", "dslr/images/mug/1.jpg"],
@@ -487,7 +490,11 @@ mod tests {
         refused(
             &["Train/Rural/a/1.png", "Train/Urban/b/1.png"],
             "such as those in `Train/Rural`",
-            &["{split}/{*}/{label}/{key}.{ext}", "{split}/{label}/{key}.{ext}"],
+            &[
+                "{split}/{*}/{label}/{key}.{ext}",
+                "{split}/{label}/{key}.{ext}",
+                "{split}/{key}.{ext}",
+            ],
         );
         let paths = ["a/images/1.png", "a/masks/1.png", "b/images/2.png", "b/masks/2.png"];
         let doubt = read(&paths, true).unwrap_err();

@@ -13,6 +13,7 @@ use super::other_classes::other_classes;
 use super::same_names::{
     FilesOfFolders, IsOfColours, in_deeper_folders, in_each_folder, in_folders, in_one_folder,
 };
+use super::split_lists::has_boxes;
 use crate::facts::{
     BAND, BadInput, BadInputs, DATE, Doubt, Fault, LeftOut, Names, OtherFiles, Pattern, WayToRead,
     composed, formats, setting, split_within, stem_and_extension,
@@ -300,10 +301,10 @@ impl Meaning {
             let is_by_rows = tables != scan.tables.likeliest();
             let all_splits = scan.tables.of_all_splits();
             let name_tables = |doubt: &mut Doubt| {
-                // Those of the test images may have no classes, which is not known yet.
-                if let Some(at) =
-                    by_table_at(doubt).filter(|_| !all_splits.is_empty() && all_splits != tables)
-                {
+                // Those of the test images may have no classes, which is not always known yet.
+                let are_hidden = scan.tables.of_training_alone().is_some();
+                let are_others = !all_splits.is_empty() && all_splits != tables && !are_hidden;
+                if let Some(at) = by_table_at(doubt).filter(|_| are_others) {
                     let when = "if tables have the classes of all splits";
                     let way = WayToRead::new(when, &[]);
                     let besides = scan.tables.besides(&[]);
@@ -314,10 +315,10 @@ impl Meaning {
                 let lists = scan.lists.options(true);
                 let has_splits =
                     |way: &WayToRead| way.images.iter().any(|of| of.contains("{split"));
-                let by_path = doubt
-                    .readings
-                    .iter()
-                    .position(|way| has_classes_alone(way) && !has_splits(way));
+                let is_by_path = |way: &WayToRead| has_classes_alone(way) && !has_splits(way);
+                // A single folder is not a class where lists may have classes.
+                let by_path = doubt.readings.iter().position(is_by_path);
+                let by_path = by_path.filter(|_| !folders.are_one_flat());
                 if let Some(at) = by_path.filter(|_| !lists.is_empty()) {
                     let way = doubt.readings[at].clone();
                     let when = format!("{}, and lists say the splits", way.when);
@@ -365,6 +366,8 @@ impl Meaning {
                     if tables.is_empty() && !way.lists.is_empty() {
                         way.tables = None;
                     }
+                    // What the numbers of boxes are, the user has to say.
+                    way.asks |= way.lists.iter().chain(&tables).any(|list| has_boxes(list));
                     // A table of the training images has no rows for those of the test.
                     let of_training = |table: &String| {
                         let name = table.rsplit('/').next().unwrap_or(table);
@@ -430,6 +433,16 @@ impl Meaning {
                 if let Some(unread) = not_read::unread(&scan.tables, &[], options) {
                     doubt.text = format!("{}; {}", unread.text, doubt.text);
                     doubt.readings.iter_mut().for_each(|way| way.asks = true);
+                    // Files of this format are no tables.
+                    let tables = doubt.readings.iter_mut().filter_map(|way| way.tables.as_mut());
+                    tables.for_each(Vec::clear);
+                } else if !doubt.readings.iter().any(|way| way.tables.is_some()) {
+                    let Scan { ignored, files, .. } = &*scan;
+                    let left = not_read::annotations(ignored, *files, &scan.tables, options);
+                    let left = left.filter(|_| doubt.readings.iter().all(|w| w.lists.is_empty()));
+                    if let Some(left) = left {
+                        doubt.text = format!("{}; {}", doubt.text, left.text);
+                    }
                 }
                 let leaves_out = folders.has_test();
                 // Files of masks need none, which the command would write for them, too.
@@ -490,7 +503,8 @@ impl Meaning {
             {
                 return Err(doubt.into());
             }
-            scan.doubts.extend(not_read::tables(&scan.tables, &found, options));
+            let lists = not_read::lists(&scan.tables, &found, options);
+            scan.doubts.extend(lists.or_else(|| not_read::tables(&scan.tables, &found, options)));
             scan.classes = found.classes.iter().map(|class| composed(class).into_owned()).collect();
             scan.split_words = found.splits;
             scan.doubts.extend(found.doubts);

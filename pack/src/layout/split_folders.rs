@@ -162,9 +162,12 @@ fn deeper_classes(folders: &Folders, patterns: &[String]) -> Option<Doubt> {
     let deeper: Vec<String> = deeper.collect();
     let [deeper, first] =
         [&deeper, patterns].map(|all| -> Vec<&str> { all.iter().map(String::as_str).collect() });
+    let none: Vec<String> = patterns.iter().map(|of| of.replace("{label}/", "")).collect();
+    let none: Vec<&str> = none.iter().map(String::as_str).collect();
     let ways = vec![
         WayToRead::new("if the classes are the folders inside", &deeper),
         WayToRead::new("if the classes are the folders around these", &first),
+        WayToRead::new("if there are no classes", &none),
     ];
     Some(Doubt::new(text, ways))
 }

@@ -22,12 +22,13 @@ impl SplitLists {
     /// Takes a file that is not an image.
     pub(crate) fn add(&mut self, path: &Path, extension: &str) {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        // A folder of this name has a text with boxes for each image.
-        let is_of_boxes = path.components().any(|part| part.as_os_str() == YOLO);
-        if EXTENSIONS.contains(&extension)
-            && !is_of_boxes
+        // A folder of this name has a text with boxes for each image, or lists.
+        let is_of_boxes = path.components().any(|part| part.as_os_str() == YOLO)
+            && path_and_class(&first_line(path, MOST_LINE)).is_none();
+        if !is_of_boxes
             && self.0.len() < MOST_LISTS
             && let Some(split) = split_like(&stem)
+            && (EXTENSIONS.contains(&extension) || has_no_header(path, extension))
         {
             self.0.insert(path.display().to_string(), (split, pattern_of_lines(path)));
         }
@@ -47,9 +48,12 @@ impl SplitLists {
         let is_divided = [Split::Train, Split::Val].iter().all(|of| splits(false).contains(of));
         let lists = self.0.iter().filter(|_| splits(true).len() > 1);
         let lists = lists.filter(|(list, _)| !is_divided || !is_of_both(&stem(list)));
-        let pattern = |of_lines: &str| match labelled {
-            true => of_lines.replace("{label}", "{*}"),
-            false => of_lines.to_owned(),
+        // An amount may be whole in the first line of one of the lists.
+        let are_amounts = self.0.values().any(|(_, of_lines)| of_lines.contains("{value}"));
+        let pattern = |of_lines: &str| match () {
+            () if are_amounts => of_lines.replace("{label}", "{value}"),
+            () if labelled => of_lines.replace("{label}", "{*}"),
+            () => of_lines.to_owned(),
         };
         let of = |(list, (split, of_lines)): (&String, &(Split, String))| {
             format!("{list}={{split={split}}}{}", pattern(of_lines))
@@ -76,12 +80,26 @@ fn pattern_of_lines(list: &Path) -> String {
     of_line(&first_line(list, MOST_LINE))
 }
 
-fn separator_in(line: &str) -> Option<char> {
-    ['\t', ' ', ','].into_iter().find(|c| line.contains(*c))
+/// Whether a table begins with a row about an image, and not with the names of its columns.
+pub(super) fn has_no_header(table: &Path, extension: &str) -> bool {
+    let line = || first_line(table, MOST_LINE);
+    extension == "csv" && line().split(',').any(|cell| is_image(&cell))
+}
+
+fn separator_in(line: &str) -> Option<&'static str> {
+    ["\t", ", ", " ", ","].into_iter().find(|separator| line.contains(separator))
 }
 
 fn is_image(word: &&str) -> bool {
     media_type_of(word.trim(), Inputs::Images).is_some()
+        || media_type_of(word.trim(), Inputs::Arrays).is_some()
+}
+
+/// Whether a word is an amount, and not the number of a class, which some programs write as `1.0`.
+fn is_amount(word: &str) -> bool {
+    let word = word.trim();
+    let decimals = word.split_once('.').map(|(_, decimals)| decimals);
+    decimals.is_some_and(|decimals| decimals != "0") && word.parse::<f64>().is_ok()
 }
 
 /// The first word of a line that is the name of an image, and the class behind it.
@@ -91,11 +109,12 @@ pub(super) fn path_and_class(line: &str) -> Option<[&str; 2]> {
     Some([path.trim(), words.next()?.trim()])
 }
 
-fn of_line(line: &str) -> String {
+/// The pattern of lines such as this one.
+pub(super) fn of_line(line: &str) -> String {
     let path = "{path}".to_owned();
     let Some(separator) = separator_in(line) else { return path };
     // A tab could not be copied from a terminal.
-    let between = if separator == '\t' { "{*:\\s}".to_owned() } else { separator.to_string() };
+    let between = if separator == "\t" { "{*:\\s}" } else { separator };
     let words: Vec<&str> = line.split(separator).collect();
     let image_at = words.iter().position(is_image);
     // The first line has the names of columns: classes are not taken from such a list.
@@ -103,16 +122,54 @@ fn of_line(line: &str) -> String {
     let column = find_key(&names).filter(|_| image_at.is_none());
     if let Some(at) = column.and_then(|of| names.iter().position(|name| name == of)) {
         let part = |i: usize| if i == at { "{path}" } else { "{*}" };
-        return (0..words.len()).map(part).collect::<Vec<_>>().join(&between);
+        return (0..words.len()).map(part).collect::<Vec<_>>().join(between);
+    }
+    if let [amount, _] = words.as_slice()
+        && image_at == Some(1)
+        && is_amount(amount)
+    {
+        return format!("{{value}}{between}{path}");
     }
     let at = image_at.unwrap_or(0);
     let before = format!("{{*}}{between}").repeat(at);
-    let rest = match words.len() - at {
-        1 => String::new(),
-        2 => format!("{between}{{label}}"),
-        _ => format!("{between}{{label}}{between}{{*}}"),
-    };
-    format!("{before}{path}{rest}")
+    let behind = words.get(at + 1..).unwrap_or_default();
+    let parts = [vec![path.as_str()], behind_image(behind)].concat();
+    format!("{before}{}", parts.join(between))
+}
+
+/// The parts of the words behind the name of an image.
+fn behind_image(words: &[&str]) -> Vec<&'static str> {
+    let is_number = |word: &&str| word.trim().parse::<f64>().is_ok();
+    let rest = |n: usize| vec!["{*}"; n];
+    match words {
+        [a, b, c, d, class, others @ ..]
+            if [a, b, c, d].into_iter().all(is_number) && !is_amount(class) =>
+        {
+            let others = match others {
+                [w, h] if [w, h].into_iter().all(is_number) => vec!["{width}", "{height}"],
+                others => rest(others.len()),
+            };
+            [CORNERS.to_vec(), vec!["{label}"], others].concat()
+        }
+        [] => Vec::new(),
+        // The mask of the image.
+        [file, ..] if is_image(file) => vec!["{**}"],
+        [first] => vec![if is_amount(first) { "{value}" } else { "{label}" }],
+        [first, ..] => vec![if is_amount(first) { "{value}" } else { "{label}" }, "{*}"],
+    }
+}
+
+/// What four numbers of a box mostly are, behind the name of an image.
+const CORNERS: [&str; 4] = ["{xmin}", "{ymin}", "{xmax}", "{ymax}"];
+
+/// Whether a list has boxes, of which its lines do not say what the numbers are.
+pub(super) fn has_boxes(list: &str) -> bool {
+    list.contains(CORNERS[0])
+}
+
+/// Whether a list has more than the classes of images.
+pub(super) fn says_more(list: &str) -> bool {
+    has_boxes(list) || list.contains("{value}")
 }
 
 #[cfg(test)]
@@ -128,5 +185,14 @@ mod tests {
         assert_eq!(of_line("7\tcat\ta1.png"), "{*}{*:\\s}{*}{*:\\s}{path}");
         assert_eq!(of_line("image_id class_id path"), "{*} {*} {path}");
         assert_eq!(of_line("n01440764/a1 1"), "{path} {label}");
+        assert_eq!(of_line("train/a.jpg, 0, 3"), "{path}, {label}, {*}");
+        assert_eq!(of_line("train/a.jpg train/a.png"), "{path} {**}");
+        assert_eq!(of_line("a.jpg 2.8333"), "{path} {value}");
+        assert_eq!(of_line("a.jpg 1.0"), "{path} {label}");
+        assert_eq!(of_line("5.514 I01_01.bmp"), "{value} {path}");
+        let corners = "{path},{xmin},{ymin},{xmax},{ymax},{label}";
+        assert_eq!(of_line("a.jpg,1,2,10,12,3"), corners);
+        let sized = format!("{corners},{{width}},{{height}}");
+        assert_eq!(of_line("a.jpg,1,2,10,12,object,40,32"), sized);
     }
 }

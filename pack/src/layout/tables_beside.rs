@@ -9,10 +9,13 @@ use super::companions::beside_word_for_split;
 use super::error::LayoutError;
 use super::first_rows::FirstRows;
 use super::folders::Folders;
-use super::unread_formats::check_format;
+use super::labels::is_counted;
+use super::split_lists::{has_no_header, of_line, path_and_class, says_more};
+use super::unread_formats::{check_format, may_be_unread};
 use crate::facts::{PythonCommand, WayToRead, is_of_source, is_sentence, literal, split_within};
 use crate::source::{
-    Inputs, find_key, first_line, is_of_classes, is_of_run_lengths, media_type_of, separator_of,
+    Inputs, find_key, find_label, first_line, is_of_classes, is_of_run_lengths, media_type_of,
+    separator_of,
 };
 
 /// Extensions of tables.
@@ -91,7 +94,7 @@ impl TablesBeside {
     /// Takes a file that is not an image.
     pub(crate) fn add(&mut self, path: &Path, extension: &str) {
         let folder = path.parent().unwrap_or(path);
-        if extension == "txt" && self.n_checked < MOST_NAMED {
+        if may_be_unread(extension) && self.n_checked < MOST_NAMED {
             self.n_checked += 1;
             self.unread = self.unread.take().or_else(|| check_format(path).err());
         }
@@ -104,7 +107,10 @@ impl TablesBeside {
                 let all = self.xml.get_or_insert_with(|| folder.to_owned());
                 while !folder.starts_with(&all) && all.pop() {}
             }
-            "txt" if folder.components().any(|part| part.as_os_str() == YOLO) => {
+            "txt"
+                if folder.components().any(|part| part.as_os_str() == YOLO)
+                    && path_and_class(&first_line(path, MOST_LINE)).is_none() =>
+            {
                 let up = |path: &&Path| path.file_name().is_some_and(|name| name == YOLO);
                 let folder = folder.ancestors().find(up).unwrap_or(folder);
                 if self.yolo.len() < MOST_NAMED && !self.yolo.contains(folder) {
@@ -121,7 +127,7 @@ impl TablesBeside {
                 self.n_sentences += usize::from(is_sentence(&line));
                 self.lists.extend(of_labels(path, &line));
                 let columns = columns(path);
-                if columns.len() > 1 && find_key(&columns).is_some() {
+                if (columns.len() > 1 && find_key(&columns).is_some()) || is_counted(path) {
                     self.table(path, "csv");
                 }
             }
@@ -131,6 +137,11 @@ impl TablesBeside {
                 while !folder.starts_with(&all) && all.pop() {}
                 self.of_split(path);
                 self.table(path, extension);
+            }
+            _ if has_no_header(path, extension) => {
+                if self.lists.len() < MOST_NAMED {
+                    self.lists.extend(of_labels(path, &first_line(path, MOST_LINE)));
+                }
             }
             extension if TABLES.contains(&extension) => {
                 self.of_split(path);
@@ -194,7 +205,8 @@ impl TablesBeside {
         };
         let (training, test) = (of(Split::Train)?, of(Split::Test)?);
         let of_test = columns(test);
-        let is_hidden = columns(training).iter().any(|column| !of_test.contains(column));
+        let is_hidden = find_label(&of_test).is_none()
+            && columns(training).iter().any(|column| !of_test.contains(column));
         let shown = |path: &PathBuf| path.display().to_string();
         is_hidden.then(|| (shown(training), shown(test)))
     }
@@ -328,7 +340,11 @@ impl TablesBeside {
         }
         let mut others = self.with_classes();
         others.retain(|table| table != one && are_of_images(table) == Some(true));
-        if others.len() == 1 { others } else { likeliest }
+        match (others.len(), self.lists.len()) {
+            (1, _) => others,
+            (0, 1) => self.lists(),
+            _ => likeliest,
+        }
     }
 
     /// The likeliest tables; those of one name in several folders are parts of one.
@@ -398,8 +414,13 @@ fn is_box(line: &str) -> bool {
     class && sides.len() == 4 && sides.iter().all(is_fraction)
 }
 
-/// A list whose first line is the name of an image and one word more: with the pattern of its lines.
+/// A list whose first line is the name of an image and one word more, or a box or an amount: with the
+/// pattern of its lines.
 fn of_labels(path: &Path, line: &str) -> Option<String> {
+    let of_amounts = Some(of_line(line)).filter(|pattern| says_more(pattern));
+    if let Some(pattern) = of_amounts {
+        return Some(format!("{}={pattern}", path.display()));
+    }
     let of = |(separator, between, one): &(char, &str, &str)| {
         let (name, class) = line.rsplit_once(*separator)?;
         let is_image = media_type_of(name, Inputs::Images).is_some();
@@ -439,6 +460,8 @@ mod tests {
         assert_eq!(of("a photo 1.jpg\tred fox"), list("{path}{*:\\t}{label}"));
         assert_eq!(of("a photo 1.jpg cat"), list("{path} {label:[^ ]+}"));
         assert_eq!(of("1.jpg 3 4"), None);
+        assert_eq!(of("1.jpg 0.5"), list("{path} {value}"));
+        assert_eq!(of("1.jpg,1,2,3,4,cat"), list("{path},{xmin},{ymin},{xmax},{ymax},{label}"));
         assert_eq!(of("1.jpg, \"one\""), None);
         assert_eq!(of("1.jpg\ta photo of a face in the sun"), None);
         assert_eq!(of("a sentence"), None);

@@ -27,8 +27,12 @@ const SHEET: &str = "save it as CSV (UTF-8)";
 /// [Label Studio](https://labelstud.io/guide/export),
 /// [Create ML](https://developer.apple.com/documentation/createml) and
 /// [Supervisely](https://docs.supervisely.com/data-organization/00_ann_format_navi), and the
-/// development kit of [DOTA](https://captain-whu.github.io/DOTA/dataset.html).
-const FORMATS: [UnreadFormat; 9] = [
+/// development kit of [DOTA](https://captain-whu.github.io/DOTA/dataset.html),
+/// [FUNSD](https://guillaumejaume.github.io/FUNSD/description/),
+/// [DeepFashion2](https://github.com/switchablenorms/DeepFashion2),
+/// [CrowdHuman](https://www.crowdhuman.org/download.html) and the development kit of
+/// [MOT Challenge](https://motchallenge.net/instructions/).
+const FORMATS: [UnreadFormat; 13] = [
     UnreadFormat {
         name: "VGG Image Annotator",
         extension: "json",
@@ -65,10 +69,47 @@ const FORMATS: [UnreadFormat; 9] = [
         signs: &["imagesource:", "gsd:"],
         convert: TABLE,
     },
+    UnreadFormat {
+        name: "FUNSD",
+        extension: "json",
+        signs: &["\"form\"", "\"linking\""],
+        convert: TABLE,
+    },
+    UnreadFormat {
+        name: "DeepFashion2",
+        extension: "json",
+        signs: &["\"bounding_box\"", "\"category_name\"", "\"pair_id\""],
+        convert: TABLE,
+    },
+    UnreadFormat { name: "CrowdHuman", extension: "odgt", signs: &["\"gtboxes\""], convert: TABLE },
+    UnreadFormat {
+        name: "MOT Challenge",
+        extension: "ini",
+        signs: &["[Sequence]"],
+        convert: TABLE,
+    },
     UnreadFormat { name: "Excel", extension: "xlsx", signs: &[], convert: SHEET },
     UnreadFormat { name: "Excel", extension: "xls", signs: &[], convert: SHEET },
     UnreadFormat { name: "OpenDocument", extension: "ods", signs: &[], convert: SHEET },
 ];
+
+/// The texts of ICDAR's Robust Reading: a line has the four corners of a text, and the text. Source:
+/// <https://rrc.cvc.uab.es/?ch=4&com=tasks>.
+const ICDAR: UnreadFormat =
+    UnreadFormat { name: "ICDAR", extension: "txt", signs: &[], convert: TABLE };
+
+fn is_of_icdar(line: &str) -> bool {
+    let cells: Vec<&str> = line.trim().trim_end_matches(',').split(',').collect();
+    let are_numbers = |cells: &[&str]| cells.iter().all(|cell| cell.trim().parse::<i64>().is_ok());
+    cells.split_at_checked(8).is_some_and(|(corners, text)| {
+        are_numbers(corners) && !text.is_empty() && !are_numbers(text)
+    })
+}
+
+/// Whether a file may be of such a format by its extension, and is not mostly something else.
+pub(super) fn may_be_unread(extension: &str) -> bool {
+    ["txt", "json", "ini", "odgt"].contains(&extension)
+}
 
 /// Refuses a file of a format that is known and not read.
 pub(crate) fn check_format(path: &Path) -> Result<(), LayoutError> {
@@ -81,6 +122,9 @@ pub(crate) fn check_format(path: &Path) -> Result<(), LayoutError> {
     let has = |sign: &&str| start.contains(sign);
     let found =
         FORMATS.iter().find(|format| format.extension == extension && format.signs.iter().all(has));
+    let is_of_icdar =
+        || extension == ICDAR.extension && start.lines().next().is_some_and(is_of_icdar);
+    let found = found.or_else(|| is_of_icdar().then_some(&ICDAR));
     match found {
         None => Ok(()),
         Some(UnreadFormat { name, convert, .. }) => {
@@ -104,6 +148,9 @@ mod tests {
                 other => panic!("{}: {other:?}", format.name),
             }
         }
+        let path = dir.path().join("gt_img_1.txt");
+        std::fs::write(&path, "377,117,463,117,465,130,378,130,Genaxis Theatre\n").unwrap();
+        assert!(check_format(&path).unwrap_err().to_string().contains("ICDAR"));
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "0 0.5 0.5 0.2 0.2\n").unwrap();
         check_format(&path).unwrap();

@@ -189,6 +189,16 @@ impl Trial<'_> {
         let (of_files, of_others) = (fitting(true)?, fitting(false)?);
         let why_not = of_files.why_not.or(of_others.why_not);
         let columns = of_others.columns.or(of_files.columns);
+        let failed = why_not.map(|(error, of)| {
+            if let Some(way) = of.and_then(|at| doubt.readings.get_mut(at)) {
+                way.when += ", and what fails is left out";
+                match error {
+                    Error::Run(RunError::BadInputs(_)) => way.skips_bad = true,
+                    _ => way.leaves_out = true,
+                }
+            }
+            error.to_string()
+        });
         let otherwise = doubt.readings.iter().find(|way| way.otherwise);
         let (way, mut taken) = match (of_files.taken, of_others.taken, otherwise) {
             (Some(one), None, _) | (None, Some(one), _) => one,
@@ -197,15 +207,7 @@ impl Trial<'_> {
                 _ => return Ok(Err(doubt.into())),
             },
             _ => {
-                if let Some((error, of)) = why_not {
-                    if let Some(way) = of.and_then(|at| doubt.readings.get_mut(at)) {
-                        way.when += ", and what fails is left out";
-                        match error {
-                            Error::Run(RunError::BadInputs(_)) => way.skips_bad = true,
-                            _ => way.leaves_out = true,
-                        }
-                    }
-                    let error = error.to_string();
+                if let Some(error) = failed {
                     let first = error.lines().next().unwrap_or_default();
                     doubt.text = format!("{}; the first reading fails: {first}", doubt.text);
                 }
@@ -420,7 +422,12 @@ fn why(way: &WayToRead) -> String {
             let has_labels = way.tables.as_ref().is_some_and(|tables| !tables.is_empty())
                 || way.lists.iter().any(|list| list.contains("{label}"));
             let is_of_splits = !has_labels || way.label_column.as_deref() == Some("none");
-            let what = if is_of_splits { "splits" } else { "labels" };
+            let mut all = way.tables.iter().flatten().chain(&way.lists);
+            let what = match all.any(|list| list.contains("{value}")) {
+                true => "amounts",
+                false if is_of_splits => "splits",
+                false => "labels",
+            };
             let more = if files.next().is_some() { " and others" } else { "" };
             let stem = |list: &String| {
                 let file = Path::new(list.split("={").next().unwrap_or(list));

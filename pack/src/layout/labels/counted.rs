@@ -24,7 +24,7 @@ const NAME: &str = "file_name";
 const MOST_START: u64 = 64 << 10;
 
 /// Whether a file is such a table.
-pub(super) fn is_table(path: &Path) -> bool {
+pub(in crate::layout) fn is_table(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let mut lines = BufReader::new(file.take(MOST_START)).lines().map_while(Result::ok);
     let (Some(count), Some(names), Some(row)) = (lines.next(), lines.next(), lines.next()) else {

@@ -270,14 +270,15 @@ pub(super) fn split_column(
 /// Several columns that may have the classes.
 pub(super) fn which_labels(columns: &[&String]) -> Doubt {
     let text = format!("{} may be the classes", named(columns.iter().copied()));
+    let when = match columns {
+        [_] => "if all are fields, and there are no classes",
+        _ => "if none of them is",
+    };
     let way = |column: &&String| WayToRead {
         label_column: Some((*column).clone()),
         ..WayToRead::new(&format!("if `{column}` is"), &[])
     };
-    let none = WayToRead {
-        label_column: Some("none".to_owned()),
-        ..WayToRead::new("if none of them is", &[])
-    };
+    let none = WayToRead { label_column: Some("none".to_owned()), ..WayToRead::new(when, &[]) };
     Doubt::new(text, columns.iter().map(way).chain([none]).collect())
 }
 

@@ -43,6 +43,7 @@ mod yolo;
 pub(crate) use archived::Unpacked;
 pub(crate) use boxes::{BOXES, BoxValues, IN_PIXELS, are_outside, of_size as boxes_of_size};
 pub(crate) use cell::Cell;
+pub(super) use counted::is_table as is_counted;
 pub(crate) use join::{Join, Joined, Said};
 pub(crate) use key_values::{key_by_values, other_key};
 pub use lookup::JoinedTables;

@@ -254,7 +254,7 @@ impl Survey {
                                 let is_asked = |name: &&&String| name.len() > 1 && !is_of_ids(name);
                                 let asked: Vec<&String> =
                                     several.iter().filter(is_asked).copied().collect();
-                                return Err(match (2..=MOST_ASKED).contains(&asked.len()) {
+                                return Err(match (1..=MOST_ASKED).contains(&asked.len()) {
                                     true => which_labels(&asked).into(),
                                     false => self.no_column("labels", None),
                                 });
