@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::OciDigest;
+use crate::store::LeftOut;
 
 /// A step of the work that takes a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +69,13 @@ pub enum Note<'a> {
         step: &'a str,
         /// Paths in the image that differ.
         paths: &'a [String],
+    },
+    /// Scripts made something that no image can have.
+    LeftOut {
+        /// The step, or `maintainer scripts`.
+        by: &'a str,
+        /// Pipes, sockets and extended attributes.
+        left: &'a [LeftOut],
     },
     /// A step that is not reproducible did something else than the lock says.
     StepDiffers {

@@ -23,7 +23,7 @@ use gular_containers::{Error, UnixTime};
 
 const ARCH: Arch = if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 };
 /// Programs of this machine that are in the image, beside its shell.
-const PROGRAMS: [&str; 4] = ["chown", "date", "readlink", "rm"];
+const PROGRAMS: [&str; 7] = ["chown", "date", "ln", "mkdir", "mkfifo", "readlink", "rm"];
 
 struct Case {
     dir: tempfile::TempDir,
@@ -50,6 +50,10 @@ impl ImageWatch for Heard {
     fn note(&self, note: &Note<'_>) {
         let text = match note {
             Note::StepNotReproducible { step, paths } => format!("{step}: {}", paths.join(" ")),
+            Note::LeftOut { left, .. } => {
+                let left = left.iter().map(|one| format!("{} {}", one.path, one.what));
+                left.collect::<Vec<_>>().join(", ")
+            }
             Note::StepDiffers { step, .. } => format!("{step} differs"),
             Note::Relocked { why: Relocked::StepsRun, .. } => "locked".to_owned(),
             _ => return,
@@ -305,6 +309,26 @@ fn a_step_that_fails_or_cannot_run_stops_the_build() {
     let text = fs::read_to_string(case.at("image.toml")).unwrap();
     fs::write(case.at("image.toml"), text.replace("\"bin/sh\"", "\"bin/other\"")).unwrap();
     assert_eq!(refused(&|_| {}), "the image has no `/bin/sh`");
+}
+
+#[test]
+fn what_no_image_can_have_is_said_and_takes_no_name_with_it() {
+    if !runs_steps() {
+        return;
+    }
+    let script = "mkfifo /opt/pipe\\nrm /opt/old\\nmkfifo /opt/old\\nmkdir /opt/z\\n";
+    // The first name of the file is one that no image keeps.
+    let link = "echo one >/etc/.pwd.lock\\nln /etc/.pwd.lock /opt/z/a\\nln /opt/z/a /opt/z/b\\n";
+    let case = Case::new(&format!("[[run]]\nscript = \"{script}{link}\"\n"));
+    for _ in 0..2 {
+        let (built, said) = case.built("cache");
+        assert!(said.contains(&"/opt/old named pipe, /opt/pipe named pipe".to_owned()), "{said:?}");
+        let tree = case.tree(&built);
+        let what = |path: &str| tree.get(&RootPath::new(path).unwrap()).map(|node| &node.what);
+        assert_eq!(text(&tree, "opt/z/a").as_deref(), Some("one\n"));
+        assert_eq!(what("opt/z/b"), Some(&What::Hardlink(RootPath::new("opt/z/a").unwrap())));
+        assert_eq!((what("opt/old"), what("opt/pipe"), what("etc/.pwd.lock")), (None, None, None));
+    }
 }
 
 #[test]

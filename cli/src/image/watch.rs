@@ -140,6 +140,14 @@ impl ImageWatch for Bars<'_> {
                     some_of(paths)
                 )
             }
+            Note::LeftOut { by, left } => {
+                let left = left.iter().map(|one| format!("{}: {}", one.path, one.what));
+                format!(
+                    "{} made what no image can have, and it was left out: {}",
+                    show::plain(by),
+                    some_of(&left.collect::<Vec<_>>())
+                )
+            }
             Note::StepDiffers { step, found, locked } => {
                 let step = show::plain(step);
                 format!(

@@ -6,6 +6,7 @@ use crate::fetch::Transport;
 use crate::lock::ImageLock;
 use crate::scripts::{self, Installation, Scripts};
 use crate::sif::Arch;
+use crate::store::{LeftOut, Listing};
 use crate::{Error, Result};
 
 /// Runs the scripts, unless their result is known. Where they cannot be run, it does what
@@ -56,7 +57,16 @@ pub(super) fn maintainer_scripts(
     for one in scripts::take_differing(&mut made)? {
         watch.note(&Note::NotReproducible { package: &one.package, path: &one.path });
     }
+    note_left_out("maintainer scripts", &made, watch);
     Ok(Scripts::Ran(made))
+}
+
+/// Names what was made and no image can have.
+pub(super) fn note_left_out(by: &str, made: &Listing, watch: &dyn ImageWatch) {
+    let left: Vec<LeftOut> = made.left_out().collect();
+    if !left.is_empty() {
+        watch.note(&Note::LeftOut { by, left: &left });
+    }
 }
 
 /// Why the scripts are not run, as far as the lock and the options say it.

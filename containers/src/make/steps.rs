@@ -122,6 +122,7 @@ impl StepWork<'_> {
         if !paths.is_empty() {
             watch.note(&Note::StepNotReproducible { step: &name, paths: &paths });
         }
+        super::maintainer_scripts::note_left_out(&name, &listing, watch);
         let layer = OciDigest(scripts::layer_digest(&listing));
         let made = LockedStep {
             script: Sha256::of(step.script.as_bytes()).into(),

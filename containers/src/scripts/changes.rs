@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Metadata, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::llistxattr;
 
 use super::scratch::{MOUNTS, PRIVATE, Scratch};
 use crate::hash_file::blake3_of;
@@ -30,6 +32,8 @@ pub(super) enum Change {
     },
     /// A further name of a file.
     Hardlink(RootPath),
+    /// A pipe or a socket, which no image can have.
+    Special(&'static str),
 }
 
 /// All changes by path, and for each the time at which it was made, in nanoseconds since 1970.
@@ -39,18 +43,26 @@ pub(super) struct Changes {
     pub(super) made: BTreeMap<RootPath, Change>,
     /// The time of each.
     pub(super) at: HashMap<RootPath, i128>,
+    /// Extended attributes, which no image can have.
+    attributes: BTreeMap<RootPath, Vec<String>>,
 }
 
-/// Finds what is different in a folder from the tree that was written to it. Pipes,
-/// sockets and devices do not count.
+/// Finds what is different in a folder from the tree that was written to it.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Archive`] for names that are not UTF-8.
 pub(super) fn changes(scratch: &Scratch, tree: &Rootfs) -> Result<Changes> {
     let root = scratch.root();
     open_folders(&root).map_err(Error::io("read", &root))?;
-    let mut walk =
-        Walk { scratch, tree, root: &root, found: Changes::default(), names: HashMap::new() };
+    let of_machine = attributes(&root);
+    let mut walk = Walk {
+        scratch,
+        tree,
+        root: &root,
+        found: Changes::default(),
+        names: HashMap::new(),
+        of_machine,
+    };
     let mut there = HashSet::new();
     walk.folder(&RootPath::ROOT, &mut there)?;
     for (path, _) in tree.iter().skip(1) {
@@ -74,6 +86,8 @@ struct Walk<'a> {
     found: Changes,
     /// First names of files with several.
     names: HashMap<u64, RootPath>,
+    /// Attributes that this machine gives to all files, such as SELinux's label.
+    of_machine: Vec<String>,
 }
 
 impl Walk<'_> {
@@ -110,6 +124,13 @@ impl Walk<'_> {
     fn node(&mut self, path: &RootPath, place: &PathBuf, meta: &Metadata) -> Result<()> {
         let before = self.tree.get(path).map(|node| (&node.what, node.mode));
         let mode = (meta.mode() & 0o7777) as u16;
+        if !meta.is_symlink() && !self.scratch.is_untouched(path, meta) {
+            let mut own = attributes(place);
+            own.retain(|name| !self.of_machine.contains(name));
+            if !own.is_empty() {
+                self.found.attributes.insert(path.clone(), own);
+            }
+        }
         let change = if meta.is_dir() {
             // We opened folders to read them.
             match before {
@@ -132,7 +153,8 @@ impl Walk<'_> {
                 None => return Ok(()),
             }
         } else {
-            return Ok(());
+            let is_pipe = meta.file_type().is_fifo();
+            Change::Special(if is_pipe { "named pipe" } else { "socket" })
         };
         let at = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
         self.found.at.insert(path.clone(), at);
@@ -175,7 +197,39 @@ impl Walk<'_> {
     }
 }
 
+/// The names of a node's extended attributes; none where the file system has no such thing.
+fn attributes(place: &Path) -> Vec<String> {
+    // Asked with no space, it says how much it needs.
+    let mut names = vec![0_u8; llistxattr(place, &mut [0_u8; 0]).unwrap_or(0)];
+    let len = llistxattr(place, &mut names).unwrap_or(0);
+    let names = names.get(..len).unwrap_or_default().split(|byte| *byte == 0);
+    let names = names.filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
 impl Changes {
+    /// Keeps the changes of which `keep` says so, by path and whether the node is gone. If the
+    /// first name of a file is not kept, another name of it becomes the file.
+    pub(super) fn retain(&mut self, keep: impl Fn(&RootPath, bool) -> bool) {
+        let made = std::mem::take(&mut self.made).into_iter();
+        let (mut kept, dropped): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            made.partition(|(path, change)| keep(path, *change == Change::Removed));
+        let mut firsts: HashMap<RootPath, RootPath> = HashMap::new();
+        for (path, change) in &mut kept {
+            let Change::Hardlink(first) = change else { continue };
+            let Some(file @ Change::File { .. }) = dropped.get(first) else { continue };
+            match firsts.get(first) {
+                Some(now) => first.clone_from(now),
+                None => {
+                    firsts.insert(first.clone(), path.clone());
+                    *change = file.clone();
+                }
+            }
+        }
+        self.made = kept;
+        self.attributes.retain(|path, _| keep(path, false));
+    }
+
     /// Adds the changes to an archive of the store, with the bytes of files from the folder that
     /// they were found in: what is gone first.
     ///
@@ -187,9 +241,15 @@ impl Changes {
         filling: &mut Filling,
         limits: &Limits,
     ) -> Result<()> {
+        for (path, name) in
+            self.attributes.iter().flat_map(|(path, n)| n.iter().map(move |n| (path, n)))
+        {
+            filling.add(path, 0, MemberKind::Attribute(name.clone()), limits)?;
+        }
         for (path, change) in &self.made {
             let (mode, kind) = match change {
                 Change::Removed => (0, MemberKind::Whiteout),
+                Change::Special(what) => (0, MemberKind::Special((*what).to_owned())),
                 Change::Dir(mode) => (*mode, MemberKind::Dir),
                 Change::Symlink(target) => (0o777, MemberKind::Symlink(target.clone())),
                 Change::Hardlink(first) => (0, MemberKind::Hardlink(first.as_str().to_owned())),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::changes::{Change, Changes, changes};
+use super::changes::{Changes, changes};
 use super::database::{self, DIR, Installed};
 use super::differing::{Differing, add_differing, differing_paths, twice};
 use super::enter::{Ended, Enter, PATH, exports};
@@ -225,15 +225,15 @@ impl Prepared<'_> {
         timed::fix(&scratch, with.time)?;
         let log = read_log(&scratch.read_own("log")?);
         let mut changes = changes(&scratch, self.before)?;
-        changes.made.retain(|path, change| self.is_of_the_image(path, change));
+        changes.retain(|path, is_gone| self.is_of_the_image(path, is_gone));
         Ok(Done { scratch, changes, log })
     }
 
     /// Whether a change goes into the image.
-    fn is_of_the_image(&self, path: &RootPath, change: &Change) -> bool {
+    fn is_of_the_image(&self, path: &RootPath, is_gone: bool) -> bool {
         let of_dpkg = path.as_str() == DIR || path.as_str().starts_with(&format!("{DIR}/"));
-        let gone = *change == Change::Removed && self.own.get(path).is_none();
-        !of_dpkg && !gone && !self.of_tools.contains(path) && reason(path).is_none()
+        let of_other = is_gone && self.own.get(path).is_none();
+        !of_dpkg && !of_other && !self.of_tools.contains(path) && reason(path).is_none()
     }
 }
 

@@ -173,7 +173,7 @@ fn once(with: &StepRun<'_>, before: &Rootfs) -> Result<(Scratch, Changes)> {
     }
     let mut changes = changes(&scratch, with.tree)?;
     let is_of_network = |path: &RootPath| step.network && OF_NETWORK.contains(&path.as_str());
-    changes.made.retain(|path, _| reason_of_all(path).is_none() && !is_of_network(path));
+    changes.retain(|path, _| reason_of_all(path).is_none() && !is_of_network(path));
     Ok((scratch, changes))
 }
 
