@@ -32,7 +32,7 @@ IMAGES = {
         ("openmpi-bin", "mpirun --allow-run-as-root --oversubscribe -n 2 echo good", "good\ngood"),
         ("libopenblas0-pthread", "ls -l /etc/alternatives/libblas.so.3-x86_64-linux-gnu", "openblas"),
         ("gnuplot-nox", "gnuplot -e 'print 6*7' 2>&1", "42"),
-        ("proj-bin", "echo 2 49 | cs2cs EPSG:4326 EPSG:3857", "5454146"),
+        ("proj-bin", "echo 2 49 | cs2cs EPSG:4326 EPSG:3857", "5454655"),
         ("netcdf-bin", "ncdump 2>&1 | head -n 1", "ncdump"),
         ("hdf5-tools", "h5dump --version", "h5dump"),
         ("nco", "ncks --version 2>&1", "NCO"),
