@@ -315,11 +315,11 @@ fn name_and_extras(text: &str) -> Option<(String, Vec<String>)> {
     (!name.is_empty() && name.chars().all(good)).then(|| (normal(name), extras))
 }
 
-/// Splits the marker off. In an address a `;` counts only after a space, since an address may
-/// have one.
+/// Splits the marker off. In an address a `;` counts only beside a space, as in pip, since an
+/// address may have one.
 fn split_marker(what: &str) -> (&str, Option<&str>) {
     let at = match what.contains("://") {
-        true => what.find(" ;"),
+        true => [" ;", "; "].iter().filter_map(|sign| what.find(sign)).min(),
         false => what.find(';'),
     };
     match at.map(|at| what.split_at(at)) {
@@ -452,6 +452,10 @@ mod tests {
             (
                 "https://x.example/a-1-py3-none-any.whl",
                 "a @ https://x.example/a-1-py3-none-any.whl",
+            ),
+            (
+                "https://x.example/a-1-py3-none-any.whl; os_name == 'posix'",
+                "a @ https://x.example/a-1-py3-none-any.whl ; os_name == 'posix'",
             ),
             ("./w/a-1-py3-none-any.whl", "a @ file:///base/in/w/a-1-py3-none-any.whl"),
             ("-e ..", "file:///base/."),
