@@ -16,7 +16,7 @@ use crate::package::names_a_user;
 
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy)]
-enum Outcome {
+pub(super) enum Outcome {
     /// The image is the same without it.
     Nothing,
     Left(Fate),
@@ -213,7 +213,7 @@ const INSTALLS: [&str; 15] = [
 ];
 
 /// What becomes of a command that no row of the table has.
-fn unknown(text: &str) -> Outcome {
+pub(super) fn unknown(text: &str) -> Outcome {
     let mut words = text.split(|c: char| c.is_whitespace() || ";&|(){}`\"'".contains(c));
     let is_other = |word: &str| NO_STEP.contains(&word) || INSTALLS.contains(&word);
     if words.any(is_other) { Outcome::Left(NOT_RUN) } else { Outcome::Makes(NOT_RUN) }
@@ -268,14 +268,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes what a recipe can say from a text that begins at `line`.
-    pub(super) fn run(&mut self, text: &str, line: usize) {
-        for command in shell::commands(text) {
-            self.command(&command, line + command.line);
-        }
-    }
-
-    fn command(&mut self, command: &Command, line: usize) {
+    pub(super) fn command(&mut self, command: &Command, line: usize) {
         let text = &command.text;
         self.before.clear();
         self.source.clone_from(&command.source);
@@ -318,7 +311,7 @@ impl Walk<'_> {
 
     /// The words without variables before them, and with one name for each program. Variables that
     /// are set for all that follows are noted.
-    fn names(&mut self, words: &[String]) -> Vec<String> {
+    pub(super) fn names(&mut self, words: &[String]) -> Vec<String> {
         let assigns = |word: &str| {
             let (name, value) = word.split_once('=')?;
             crate::singularity::is_variable(name).then(|| (name.to_owned(), value.to_owned()))
@@ -326,6 +319,9 @@ impl Walk<'_> {
         let mut rest = words;
         while let Some((first, others)) = rest.split_first() {
             match first.as_str() {
+                "command" if others.first().is_some_and(|word| word.starts_with('-')) => {
+                    return vec!["which".to_owned()];
+                }
                 "sudo" | "exec" | "time" | "command" | "-E" => rest = others,
                 "export" => {
                     for (name, value) in others.iter().filter_map(|word| assigns(word)) {
@@ -379,9 +375,7 @@ impl Walk<'_> {
                 return self.leave(line, text, Need::State, None);
             }
             "rm" => {
-                let mut paths = rest.iter().filter(|word| !word.starts_with('-'));
-                let is_cache = |path: &String| CACHES.iter().any(|cache| path.contains(cache));
-                if !paths.all(is_cache) {
+                if !empties_caches(rest) {
                     let fate = Fate::Different("nothing is removed from the image");
                     self.leave(line, text, Need::Beside, Some(fate));
                 }
@@ -402,9 +396,7 @@ impl Walk<'_> {
             {
                 if let Some(text) = rest.get(1) {
                     // Within quotes, lines are not counted.
-                    for command in shell::commands(text) {
-                        self.command(&command, line);
-                    }
+                    shell::lists(text).iter().for_each(|list| self.list(text, list, |_| line));
                 }
                 return;
             }
@@ -426,7 +418,7 @@ impl Walk<'_> {
         }
     }
 
-    fn leave(&mut self, line: usize, text: &str, need: Need, fate: Option<Fate>) {
+    pub(super) fn leave(&mut self, line: usize, text: &str, need: Need, fate: Option<Fate>) {
         let mut source = self.source.as_str();
         if let Some(rest) = source.strip_prefix("sudo ") {
             source = rest.trim_start();
@@ -699,7 +691,7 @@ fn wheel_name(url: &str) -> Option<String> {
     Some(name.replace('_', "-"))
 }
 
-fn outcome_of(words: &[String]) -> Outcome {
+pub(super) fn outcome_of(words: &[String]) -> Outcome {
     let program = words.first().map_or("", String::as_str);
     let valued = |word: &str| match program {
         "apt-get" => takes_next(word, &APT_VALUES, APT_LETTERS),
@@ -727,6 +719,12 @@ fn outcome_of(words: &[String]) -> Outcome {
         row.0.iter().enumerate().all(|(n, wanted)| verbs.get(n) == Some(wanted))
     };
     COMMANDS.iter().find(fits).map_or_else(|| unknown(program), |(_, outcome)| *outcome)
+}
+
+/// Whether all that `rm` removes is what no image needs.
+pub(super) fn empties_caches(words: &[String]) -> bool {
+    let mut paths = words.iter().filter(|word| !word.starts_with('-'));
+    paths.all(|path| CACHES.iter().any(|cache| path.contains(cache)))
 }
 
 /// A path in the image, from a folder in it; without a `/` at its end unless the path has one.

@@ -16,6 +16,7 @@ mod definition;
 mod dockerfile;
 mod draft;
 mod leftovers;
+mod lists;
 mod options;
 mod shell;
 mod step;

@@ -1,5 +1,8 @@
 //! The commands of a shell text, as far as they are plain: words, joined by `&&`, `;` and ends of
 //! lines. Whatever else there is (pipes, loops, conditions) is one command that is not understood.
+//! In a list with `||`, or with a test before `&&`, commands depend on what came before them.
+
+use std::ops::Range;
 
 /// One command, or a construct that is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +12,84 @@ pub(super) struct Command {
     pub(super) text: String,
     /// The same as it was written: the parts of a construct as they are joined there.
     pub(super) source: String,
+    /// Where that is in the text.
+    pub(super) range: Range<usize>,
     /// Whether it consists of words alone.
     pub(super) is_plain: bool,
+    pub(super) joint: CommandJoint,
+}
+
+/// What joins a command to the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CommandJoint {
+    And,
+    Or,
+    End,
+}
+
+/// Programs that are run for whether they succeed.
+const TESTS: [&str; 14] = [
+    "!", "[", "[[", "cmp", "command", "diff", "false", "getent", "grep", "hash", "id", "test",
+    "type", "which",
+];
+
+impl Command {
+    /// Whether it is run for whether it succeeds.
+    pub(super) fn is_test(&self) -> bool {
+        let first = self.text.split_whitespace().next().unwrap_or_default();
+        TESTS.contains(&first)
+    }
+
+    /// Whether it always fails, such as `exit 1`.
+    fn is_failure(&self) -> bool {
+        let text = self.text.trim_end_matches(['}', ')', '\n', ' ']);
+        let last = text.rsplit('\n').next().unwrap_or_default().trim();
+        let code = last.strip_prefix("exit");
+        last == "false" || code.is_some_and(|code| !matches!(code.trim(), "" | "0"))
+    }
+}
+
+/// Whether a command of a list is run only if those before it ended in a certain way.
+pub(super) fn is_conditional(list: &[Command]) -> bool {
+    let before = list.get(..list.len().saturating_sub(1)).unwrap_or_default();
+    before.iter().any(|one| one.joint == CommandJoint::Or || one.is_test())
+}
+
+/// Splits a shell's text into lists, whose commands are joined by `&&` and `||`. What only fails
+/// after everything else is not in them.
+pub(super) fn lists(text: &str) -> Vec<Vec<Command>> {
+    let mut lists: Vec<Vec<Command>> = Vec::new();
+    let mut goes_on = false;
+    for command in split(text) {
+        let joint = command.joint;
+        match lists.last_mut().filter(|_| goes_on) {
+            Some(list) => list.push(command),
+            None => lists.push(vec![command]),
+        }
+        goes_on = joint != CommandJoint::End;
+    }
+    for list in &mut lists {
+        if let [before @ .., last] = list.as_slice()
+            && before.last().is_some_and(|one| one.joint == CommandJoint::Or)
+            && last.is_failure()
+            && !is_conditional(before)
+        {
+            list.pop();
+        }
+    }
+    lists
+}
+
+/// Splits a shell's text into commands. Those that may not be run are not plain.
+pub(super) fn commands(text: &str) -> Vec<Command> {
+    let lists = lists(text).into_iter();
+    let marked = lists.flat_map(|mut list| {
+        if is_conditional(&list) {
+            list.iter_mut().for_each(|command| command.is_plain = false);
+        }
+        list
+    });
+    marked.collect()
 }
 
 /// The characters of a text, and where the next one is.
@@ -48,8 +127,7 @@ const SILENCED: [&str; 7] = [
     "2>&1",
 ];
 
-/// Splits a shell's text.
-pub(super) fn commands(text: &str) -> Vec<Command> {
+fn split(text: &str) -> Vec<Command> {
     let mut parts = Splitter { whole: text, ..Splitter::default() };
     let mut chars = Chars { text, at: 0 };
     let mut quote: Option<char> = None;
@@ -88,13 +166,14 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
             (None, '#') if parts.text.is_empty() || parts.text.ends_with(char::is_whitespace) => {
                 while chars.next_if(|c| c != '\n').is_some() {}
             }
-            (None, '&') if chars.next_if(|c| c == '&').is_some() => parts.end(),
+            (None, '&') if chars.next_if(|c| c == '&').is_some() => parts.end(CommandJoint::And),
+            (None, '|') if chars.next_if(|c| c == '|').is_some() => parts.end(CommandJoint::Or),
             (None, ';') => {
                 // `;;` ends a case.
                 if chars.next_if(|c| c == ';').is_some() {
                     parts.is_plain = false;
                 }
-                parts.end();
+                parts.end(CommandJoint::End);
             }
             (None, '\n') => {
                 let ends = parts.here_document();
@@ -117,7 +196,7 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
                     }
                     parts.offset = chars.at;
                 }
-                parts.end();
+                parts.end(CommandJoint::End);
             }
             (None, c @ ('|' | '<' | '(' | ')' | '`' | '&' | '>')) => {
                 if c == '(' {
@@ -135,7 +214,7 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
         }
     }
     parts.depth = 0;
-    parts.end();
+    parts.end(CommandJoint::End);
     parts.found
 }
 
@@ -173,7 +252,7 @@ impl Splitter<'_> {
     }
 
     /// Ends a command, unless it is within a construct.
-    fn end(&mut self) {
+    fn end(&mut self, joint: CommandJoint) {
         let part = self.text.get(self.command_at..).unwrap_or_default();
         for word in part.split_whitespace() {
             if OPENING.contains(&word) {
@@ -193,7 +272,7 @@ impl Splitter<'_> {
         }
         if self.depth > 0 {
             self.text.truncate(self.text.trim_end().len());
-            self.text.push('\n');
+            self.text.push_str(if joint == CommandJoint::Or { " ||\n" } else { "\n" });
             self.command_at = self.text.len();
             return;
         }
@@ -208,8 +287,9 @@ impl Splitter<'_> {
         };
         let text = text.trim_end().to_owned();
         let source = self.whole.get(self.start..self.offset).unwrap_or_default();
-        let source = source.trim_end().to_owned();
-        self.found.push(Command { line: self.began, text, source, is_plain });
+        let source = without_continuation(source).to_owned();
+        let range = self.start..self.start + source.len();
+        self.found.push(Command { line: self.began, text, source, range, is_plain, joint });
     }
 
     /// The lines at which the documents end that the command so far begins by `<<`.
@@ -232,6 +312,17 @@ impl Splitter<'_> {
         }
         ends
     }
+}
+
+/// A command without the `\\` that joins its last line to what follows it.
+fn without_continuation(source: &str) -> &str {
+    let mut rest = source;
+    while let Some(before) = rest.trim_end_matches([' ', '\t', '\n']).strip_suffix('\\')
+        && rest.get(before.len()..).is_some_and(|end| end.starts_with("\\\n"))
+    {
+        rest = before;
+    }
+    rest.trim_end()
 }
 
 /// Takes away what sends output to nobody; the rest may be plain.
@@ -276,7 +367,21 @@ mod tests {
     #[test]
     fn constructs_stay_whole() {
         check("a | b && c", &[(0, "a | b", false), (0, "c", true)]);
-        check("a || true\nb", &[(0, "a || true", false), (1, "b", true)]);
+        check(
+            "a || b &&\n\nc\nd",
+            &[(0, "a", false), (0, "b", false), (2, "c", false), (3, "d", true)],
+        );
+        check(
+            "[ -e x ] && a\nb && [ -e x ]",
+            &[(0, "[ -e x ]", false), (0, "a", false), (1, "b", true), (1, "[ -e x ]", true)],
+        );
+        check("a && b || { echo no; exit 1; }", &[(0, "a", true), (0, "b", true)]);
+        check(
+            "[ x ] && a || exit 1",
+            &[(0, "[ x ]", false), (0, "a", false), (0, "exit 1", false)],
+        );
+        check("a || exit 0", &[(0, "a", false), (0, "exit 0", false)]);
+        check("if a || b; then c; fi", &[(0, "if a ||\nb\nthen c\nfi", false)]);
         check(
             "if [ -e x ]; then a; b; fi\nc",
             &[(0, "if [ -e x ]\nthen a\nb\nfi", false), (1, "c", true)],
@@ -307,5 +412,7 @@ mod tests {
         check("cat <<E >x\na && b\nE\nc", &["cat <<E >x\na && b\nE", "c"]);
         check("x=$(a | b) c > /dev/null", &["x=$(a | b) c > /dev/null"]);
         check("(cd x && make) && b", &["(cd x && make)", "b"]);
+        check("a \\\n && b \\\n\\\n || c \\\n", &["a", "b", "c"]);
+        check("a x\\ && b", &["a x\\", "b"]);
     }
 }

@@ -303,7 +303,8 @@ fn packages_of_pip_are_requirements() {
         ("pip install $UNSET a", "a\n", 0),
         ("V=2 && pip install a==$V", "a==2\n", 0),
         ("pip install a==$(cat v)", "", 1),
-        ("pip install a || true", "", 1),
+        ("pip install a || true", "a\n", 0),
+        ("x || pip install a", "", 1),
         ("conda install -y numpy", "", 1),
         ("poetry install", "", 1),
         ("R -e 'install.packages(\"x\")'", "", 0),
@@ -610,6 +611,38 @@ fn commands_that_make_something_become_steps() {
         let is_bash = last.is_some_and(|step| step.script.starts_with("#!/bin/bash\nset -e\n"));
         assert_eq!(is_bash, text.contains("[["), "{text}");
     }
+}
+
+#[test]
+fn a_list_that_cannot_be_divided_is_one_command() {
+    for (commands, script, missing) in [
+        ("make || ./other", "make || ./other\n", 0),
+        ("apt-get update && apt-get install -y jq && make || true", "make || true\n", 0),
+        ("cd x && make && ./t || true; ./u", "cd x && make && ./t || true\n./u\n", 0),
+        ("set -x; [ -d /x ] && make", "set -x\n[ -d /x ] && make\n", 0),
+        ("make && [ -d /x ]", "make\n[ -d /x ]\n", 0),
+        ("make && ./t || exit 1", "make\n./t\n", 0),
+        ("[ -e x ] && make || exit 1", "[ -e x ] && make || exit 1\n", 0),
+        ("make \\\n || (echo no; exit 1)", "make\n", 0),
+        ("make | cat || ./u", "make | cat || ./u\n", 0),
+        ("sh -c 'make || ./u'", "make || ./u\n", 0),
+        ("which jq || apt-get install jq", "", 1),
+        ("make || pip install a", "", 1),
+        ("useradd a && make || true", "make || true\n", 0),
+        ("id a || useradd a; useradd a || true", "", 0),
+        ("[ -e /tmp/x ] && rm -rf /tmp/x || true", "", 0),
+        ("[ -e /x ] && export A=1; make", "[ -e /x ] && export A=1\nmake\n", 0),
+        ("command -v jq && apt-get clean", "", 0),
+    ] {
+        let made = import(&format!("FROM debian:12\nRUN {commands}\n"), |_| {}).unwrap();
+        let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+        let scripts: String = recipe.run.iter().map(|step| step.script.as_str()).collect();
+        let found = made.left_out.iter().filter(|left| left.difference == Missing).count();
+        assert_eq!((scripts.as_str(), found), (script, missing), "{commands}: {made:?}");
+    }
+    let text = "FROM debian:12\nRUN [ -e /x ] && export V=1; pip install a==$V\n";
+    let made = import(text, |_| {}).unwrap();
+    assert!(!made.recipe.contains("[python]"), "{}", made.recipe);
 }
 
 #[test]
