@@ -221,6 +221,8 @@ pub enum Error {
     NotDebian {
         /// What it is.
         found: String,
+        /// Whether it has `apt-get`, which a step can run.
+        has_apt: bool,
     },
     /// A package whose byte code could not be made.
     #[error("cannot compile the Python package `{name}` to byte code: {reason}")]

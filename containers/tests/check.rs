@@ -546,15 +546,22 @@ fn modes_and_links_that_stop_or_endanger_a_plain_user() {
     image.tree.add_text(base, &path("etc/shadow"), 0o600, "x").unwrap();
     image.tree.add_text(base, &path("bin/su"), 0o4755, "x").unwrap();
     image.tree.add(base, &path("etc/x"), 0o777, What::Symlink("nowhere".to_owned())).unwrap();
+    // A step may run `apt-get`, which installs such files, too.
+    let step = Layer::Run(0);
+    for (name, mode) in [("etc/gshadow", 0o640), ("bin/ssh-keysign", 0o4755), ("opt/made", 0o600)] {
+        image.tree.add_text(step, &path(name), mode, "x").unwrap();
+    }
     fires(
         &image,
         &[
             (Error, "setuid", "/opt/app/d"),
             (Error, "unreadable", "/opt/app/a"),
             (Error, "unreadable", "/opt/app/b"),
+            (Error, "unreadable", "/opt/made"),
             (Warning, "link", "/opt/app/e"),
             (Warning, "link", "/opt/app/f"),
             (Warning, "link", "/opt/app/i"),
+            (Warning, "setuid", "/bin/ssh-keysign"),
             (Warning, "setuid", "/bin/su"),
             (Warning, "world-writable", "/opt/app/c"),
         ],

@@ -318,7 +318,7 @@ fn what_no_image_can_have_is_said_and_takes_no_name_with_it() {
     }
     let script = "mkfifo /opt/pipe\\nrm /opt/old\\nmkfifo /opt/old\\nmkdir /opt/z\\n";
     // The first name of the file is one that no image keeps.
-    let link = "echo one >/etc/.pwd.lock\\nln /etc/.pwd.lock /opt/z/a\\nln /opt/z/a /opt/z/b\\n";
+    let link = "mkdir -p /etc\\necho one >/etc/.pwd.lock\\nln /etc/.pwd.lock /opt/z/a\\nln /opt/z/a /opt/z/b\\n";
     let case = Case::new(&format!("[[run]]\nscript = \"{script}{link}\"\n"));
     for _ in 0..2 {
         let (built, said) = case.built("cache");
@@ -329,6 +329,22 @@ fn what_no_image_can_have_is_said_and_takes_no_name_with_it() {
         assert_eq!(what("opt/z/b"), Some(&What::Hardlink(RootPath::new("opt/z/a").unwrap())));
         assert_eq!((what("opt/old"), what("opt/pipe"), what("etc/.pwd.lock")), (None, None, None));
     }
+}
+
+#[test]
+fn a_step_has_what_apt_needs_where_root_is_the_only_user() {
+    if !runs_steps() {
+        return;
+    }
+    let script = r#"read -r user <"$APT_CONFIG"
+[ "$user" = 'APT::Sandbox::User "root";' ]
+dpkg-statoverride --update --add root messagebus 4754 /bin/rm
+if dpkg-statoverride --list /bin/rm; then exit 1; fi
+: >/made"#;
+    let case = Case::new(&format!("[[run]]\nscript = '''{script}'''\n"));
+    let (built, said) = case.built("cache");
+    assert_eq!(said, ["locked"]);
+    assert_eq!(text(&case.tree(&built), "made").as_deref(), Some(""));
 }
 
 #[test]

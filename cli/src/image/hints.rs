@@ -38,6 +38,9 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::BaseChanged { .. } => {
             "the base image has changed: run `gular image lock` to use the new one"
         }
+        Error::NotDebian { has_apt: true, .. } => {
+            "install them in a step, `[[run]]` with `script = \"apt-get update && apt-get install -y NAME\"` and `network = true`; or take an image of Debian 12 or 13 as base"
+        }
         Error::NotDebian { .. } => {
             "take an image of Debian 12 or 13 as base, or one that has these packages"
         }

@@ -3,7 +3,7 @@
 
 use super::Finding;
 use super::inventory::{Inventory, ours};
-use crate::rootfs::{Node, RootPath, What};
+use crate::rootfs::{Layer, Node, RootPath, What};
 
 const SETUID: u16 = 0o4000;
 const SETGID: u16 = 0o2000;
@@ -15,8 +15,22 @@ const OTHERS_ENTER: u16 = 0o005;
 /// Folders over which a runtime mounts something, so that links into them have a target then.
 const MOUNTED: [&str; 7] = ["proc", "sys", "dev", "run", "tmp", "var/run", ".singularity.d/libs"];
 
-/// A user's home, closed as everywhere; nobody is that user in a job.
-const CLOSED: &str = "root";
+/// What Debian's packages close to all but root: root's home, secrets of users
+/// that no job is, and work of `apt-get`, which a step may run.
+const CLOSED: [&str; 12] = [
+    "etc/gshadow",
+    "etc/gshadow-",
+    "etc/polkit-1/rules.d",
+    "etc/shadow",
+    "etc/shadow-",
+    "etc/ssl/private",
+    "etc/sudoers",
+    "etc/sudoers.d",
+    "root",
+    "usr/share/polkit-1/rules.d",
+    "var/cache/apt/archives/partial",
+    "var/lib/apt/lists/partial",
+];
 
 pub(super) fn check(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     for (path, node) in inventory.tree.iter() {
@@ -46,17 +60,16 @@ fn special(path: &RootPath, node: &Node) -> Option<Finding> {
     }
     let message = format!("mode {mode:04o} gives its owner's rights to anyone who runs it");
     let hint = "remove the bit: container runtimes ignore it, but other programs might not";
-    Some(if ours(node) {
-        Finding::error("setuid", path, message).hint(hint)
-    } else {
-        // `su` and `mount` of a distribution have this mode.
-        Finding::warning("setuid", path, message).hint(hint)
+    // `su` and `mount` of a distribution have this mode, and a step may install them.
+    Some(match ours(node) && !matches!(node.layer, Layer::Run(_)) {
+        true => Finding::error("setuid", path, message).hint(hint),
+        false => Finding::warning("setuid", path, message).hint(hint),
     })
 }
 
 /// Reports a file or folder that HTCondor's plain user cannot read.
 fn closed(path: &RootPath, node: &Node) -> Option<Finding> {
-    if path.as_str() == CLOSED || !ours(node) {
+    if CLOSED.contains(&path.as_str()) || !ours(node) {
         return None;
     }
     let is_open = match node.what {

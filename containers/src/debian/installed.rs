@@ -72,10 +72,11 @@ impl Installed {
             found.map_or("", |(_, value)| value.trim().trim_matches('"')).to_owned()
         };
         let (id, suite) = (value("ID"), value("VERSION_CODENAME"));
+        let has_apt = tree.follow(&RootPath::new("usr/bin/apt-get")?).is_some();
         if id != "debian" || suite.is_empty() {
             let name = value("PRETTY_NAME");
             let found = if name.is_empty() { "an unknown distribution".to_owned() } else { name };
-            return Err(Error::NotDebian { found });
+            return Err(Error::NotDebian { found, has_apt });
         }
         let mut packages = BTreeMap::new();
         let mut add = |list: &str| {
@@ -92,7 +93,8 @@ impl Installed {
             }
         }
         if packages.is_empty() {
-            return Err(Error::NotDebian { found: format!("{suite} without a list of packages") });
+            let found = format!("{suite} without a list of packages");
+            return Err(Error::NotDebian { found, has_apt: false });
         }
         Ok(Self { suite, packages })
     }

@@ -156,6 +156,35 @@ pub(super) fn choose(image: &str, cuda_wheels: bool, keep: bool) -> Chosen {
     }
 }
 
+/// Names of images on Docker Hub that are made of Debian, unless their tag says otherwise.
+const OF_DEBIAN: [&str; 9] = [
+    "continuumio/anaconda3",
+    "continuumio/miniconda3",
+    "debian",
+    "gcc",
+    "golang",
+    "mambaorg/micromamba",
+    "node",
+    "python",
+    "rust",
+];
+
+/// Parts of tags of releases of Debian that a recipe adds no packages to.
+const OLD_DEBIAN: [&str; 7] =
+    ["jessie", "stretch", "buster", "bullseye", "oldoldstable", "10", "11"];
+
+/// Whether a recipe adds Debian's packages to an image.
+pub(super) fn takes_packages(oci: &str) -> bool {
+    let Some(image) = oci.strip_prefix("docker://") else { return true };
+    let name = image.trim_start_matches("docker.io/").trim_start_matches("library/");
+    let (name, tag) = name.split_once([':', '@']).unwrap_or((name, ""));
+    let mut parts = tag.split('-');
+    let is_old = |part: &str| {
+        OLD_DEBIAN.iter().any(|old| *old == part && (name == "debian" || old.len() > 2))
+    };
+    OF_DEBIAN.contains(&name) && !parts.any(is_old)
+}
+
 /// Whether an image certainly sets no variables but `PATH`.
 pub(super) fn has_no_variables(image: &str) -> bool {
     let image = image.trim_start_matches("docker://");
@@ -217,5 +246,17 @@ mod tests {
             assert_eq!(has_no_variables(image), expected, "{image}");
         }
         assert!(matches!(choose("debian:12", false, true).base, Base::Oci(_)));
+        for (image, expected) in [
+            ("docker://python:3.12-slim", true),
+            ("docker://node:10", true),
+            ("docker://docker.io/library/debian:12", true),
+            ("layout", true),
+            ("docker://debian:11-slim", false),
+            ("docker://python:3.9-bullseye", false),
+            ("docker://nvidia/cuda:12.1.1-devel-ubuntu22.04", false),
+            ("docker://ubuntu@sha256:00", false),
+        ] {
+            assert_eq!(takes_packages(image), expected, "{image}");
+        }
     }
 }

@@ -473,6 +473,7 @@ impl Walk<'_> {
                 }
                 let name = name.split(':').next().unwrap_or(name);
                 self.draft.packages.insert(name.to_owned());
+                self.draft.packages_line.get_or_insert(line);
             }
         }
         if recommends {

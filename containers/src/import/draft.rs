@@ -45,6 +45,8 @@ pub(super) struct Draft {
     pub(super) base: Option<Base>,
     pub(super) platform: Option<String>,
     pub(super) packages: BTreeSet<String>,
+    /// The first line that installs some.
+    pub(super) packages_line: Option<usize>,
     /// The first line that asks for recommended packages, too.
     pub(super) recommends: Option<usize>,
     /// Wheels of this machine.

@@ -454,12 +454,12 @@ fn what_is_not_known_of_a_base_is_not_guessed() {
 #[test]
 fn packages_are_added_to_a_base_that_stays() {
     check(
-        "FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime\nRUN apt-get install --no-install-recommends -y jq && pip install einops\n",
+        "FROM continuumio/miniconda3:24.7.1-0\nRUN apt-get install --no-install-recommends -y jq && pip install einops\n",
         r#"
 [image]
 name = "lab"
 [base]
-oci = "docker://pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
+oci = "docker://continuumio/miniconda3:24.7.1-0"
 packages = ["jq"]
 [python]
 requirements = "lab-requirements.txt"
@@ -611,6 +611,22 @@ fn commands_that_make_something_become_steps() {
         let is_bash = last.is_some_and(|step| step.script.starts_with("#!/bin/bash\nset -e\n"));
         assert_eq!(is_bash, text.contains("[["), "{text}");
     }
+}
+
+#[test]
+fn packages_of_an_image_that_is_not_debians_are_installed_by_a_step() {
+    let run = "RUN apt-get update && apt-get install -y gdal-bin bwa\nRUN make\n";
+    let made = import(&format!("FROM nvidia/cuda:12.1.1-devel-ubuntu22.04\n{run}"), |_| {});
+    let made = made.unwrap();
+    let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+    assert!(recipe.base.packages.is_none());
+    let [apt, make] = &recipe.run[..] else { panic!("{recipe:?}") };
+    let script = "apt-get update\napt-get install -y bwa gdal-bin\nrm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*\n";
+    assert_eq!((apt.script.as_str(), apt.network), (script, true));
+    assert_eq!((make.script.as_str(), make.network), ("make\n", false));
+    assert!(made.left_out.iter().any(|left| left.line == 2 && left.difference == Other));
+    let made = import(&format!("FROM python:3.12-slim\n{run}"), |_| {}).unwrap();
+    assert!(made.recipe.contains("packages = [\"bwa\", \"gdal-bin\"]"), "{}", made.recipe);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The steps of a file, one after the other, and the recipe that they make.
 
 use gular_registry::Reference;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::base::{self, Chosen};
 use super::command::{Walk, joined, name_of};
@@ -12,6 +12,7 @@ use super::step::{Fate, Start, Step, StepKind};
 use super::variables::{Unknown, Variables};
 use super::write::{Launch, write};
 use super::{ImportOptions, Imported, definition, dockerfile};
+use crate::recipe::{MAX_STEPS, RunStep};
 use crate::{Error, Result};
 
 /// Packages of Debian that are of no use in an image with `[python]`, and those with other names
@@ -418,6 +419,7 @@ impl Work<'_> {
         if is_debian {
             self.rename();
         }
+        self.by_apt();
         let has_packages = !self.draft.requirements.is_empty() || !self.draft.wheels.is_empty();
         self.indexes();
         if is_debian && has_python && !has_packages {
@@ -479,6 +481,29 @@ impl Work<'_> {
                 text.is_ok_and(|text| text.lines().any(brings))
             }
         })
+    }
+
+    /// Packages of an image that is not Debian's: its own `apt-get` installs them.
+    fn by_apt(&mut self) {
+        let Some(Base::Oci(oci)) = &self.draft.base else { return };
+        let has_space = self.draft.steps.len() < MAX_STEPS;
+        if base::takes_packages(oci) || self.draft.packages.is_empty() || !has_space {
+            return;
+        }
+        let names: Vec<String> = std::mem::take(&mut self.draft.packages).into_iter().collect();
+        let only = match self.draft.recommends {
+            Some(_) => "",
+            None => " --no-install-recommends",
+        };
+        let script = format!(
+            "apt-get update\napt-get install -y{only} {}\nrm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*\n",
+            names.join(" ")
+        );
+        let (workdir, env) = ("/".to_owned(), BTreeMap::new());
+        self.draft.steps.insert(0, RunStep { script, network: true, workdir, env });
+        let reason =
+            "it became a step of `[[run]]` with a network: `packages` holds for Debian 12 and 13";
+        self.draft.other(self.draft.packages_line.unwrap_or(1), "apt-get install", reason);
     }
 
     /// Packages as Debian's release calls them.

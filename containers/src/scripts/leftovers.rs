@@ -24,7 +24,9 @@ const OF_ALL: &[(Paths, &str)] = &[
     (At("sys"), "mounted by every runtime"),
     (At("tmp"), "mounted while scripts run"),
     (At("etc/.pwd.lock"), "a lock file (lckpwdf(3))"),
+    (At("etc/machine-id"), "must be new on every machine (machine-id(5))"),
     (At("var/cache/ldconfig"), "holds inode numbers and times (ldconfig(8))"),
+    (At("var/lib/dbus/machine-id"), "must be new on every machine (machine-id(5))"),
     (At("var/tmp"), "temporary"),
 ];
 
@@ -34,8 +36,6 @@ const OF_PACKAGES: &[(Paths, &str)] = &[
     (At("usr/share/man"), "pages that the image does not have, and links to them"),
     (At("usr/sbin/policy-rc.d"), "ours: no service is started while an image is made"),
     (At("etc/hostname"), "belongs to the machine (hostname(5))"),
-    (At("etc/machine-id"), "must be new on every machine (machine-id(5))"),
-    (At("var/lib/dbus/machine-id"), "must be new on every machine (machine-id(5))"),
     (At("var/lib/python"), "marks which Pythons were just installed"),
     (At("var/lib/systemd/random-seed"), "must be new on every machine"),
     (At("var/lib/systemd/deb-systemd-helper-enabled"), "state of deb-systemd-helper(1p)"),
@@ -100,6 +100,7 @@ mod tests {
             ("etc/alternatives/awk", false),
             ("etc/ld.so.cache", false),
             ("etc/passwd", false),
+            ("etc/machine-id", true),
         ] {
             assert_eq!(reason(&RootPath::new(path).unwrap()).is_some(), out, "{path}");
         }

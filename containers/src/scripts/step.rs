@@ -16,17 +16,25 @@ use crate::store::{Filling, Limits, Listing, MemberKind};
 use crate::{Error, Result, Sha256, UnixTime};
 
 /// Changes with everything that decides about the result but the step and its image.
-const PROCEDURE: &str = "run-1";
+const PROCEDURE: &str = "run-2";
 
 /// Programs that are not what the image has. All files of an image belong to root, and the
 /// namespace has no other users.
-const STUBS: [(&str, &str); 2] =
-    [("bin/chgrp", "#!/bin/sh\nexit 0\n"), ("bin/chown", "#!/bin/sh\nexit 0\n")];
+const STUBS: [(&str, &str); 3] = [
+    ("bin/chgrp", "#!/bin/sh\nexit 0\n"),
+    ("bin/chown", "#!/bin/sh\nexit 0\n"),
+    ("bin/dpkg-statoverride", "#!/bin/sh\n[ \"$1\" != --list ]\n"),
+];
+
+/// For `apt-get`, which would become another user to fetch, and set a `PATH` of its own
+/// (apt.conf(5)).
+const APT: &str = "APT::Sandbox::User \"root\";\nDPkg::Path \"\";\n";
 
 /// Variables that the image, the recipe and the step may set otherwise. Byte code that holds times
 /// would differ and be out of date; pip's holds digests where SOURCE_DATE_EPOCH is set
 /// (`py_compile` of Python). Caches go to `/tmp`.
-const VARIABLES: [(&str, &str); 10] = [
+const VARIABLES: [(&str, &str); 11] = [
+    ("APT_CONFIG", "/.gular/apt.conf"),
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("HOME", "/root"),
     ("LANG", "C.UTF-8"),
@@ -158,6 +166,7 @@ fn once(with: &StepRun<'_>, before: &Rootfs) -> Result<(Scratch, Changes)> {
     for (name, text) in STUBS {
         scratch.add_own(name, text)?;
     }
+    scratch.add_own("apt.conf", APT)?;
     scratch.add_own("step", &step.script)?;
     scratch.add_own("start", &start(with))?;
     let enter = Enter {
