@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gular_files::Watch;
@@ -139,7 +139,7 @@ impl Client {
     /// Begins the first attempt of an operation.
     #[must_use]
     pub fn trials(&self) -> Trials {
-        let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience);
+        let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience, Instant::now());
         Trials { client: self.clone(), retry }
     }
 
@@ -191,7 +191,7 @@ impl Trials {
         asked: Option<Duration>,
         watch: Watch<'_>,
     ) -> Result<bool, ExchangeFault> {
-        let Some(wait) = self.retry.again(asked) else { return Ok(false) };
+        let Some(wait) = self.retry.again(asked, Instant::now()) else { return Ok(false) };
         let waited = self.client.block(watch, async {
             sleep(wait).await;
             Ok(())
@@ -201,7 +201,8 @@ impl Trials {
 
     /// Records progress, after which trials are counted from the start.
     pub fn progressed(&mut self) {
-        self.retry = Retry::new(Policy::EXCHANGE, self.client.0.options.patience);
+        let patience = self.client.0.options.patience;
+        self.retry = Retry::new(Policy::EXCHANGE, patience, Instant::now());
     }
 }
 

@@ -9,6 +9,7 @@
 //! ```
 
 use std::io;
+use std::time::Instant;
 
 use gular_files::Watch;
 use hyper::Method;
@@ -194,7 +195,9 @@ impl Reader {
         };
         let server = &place.server;
         let named = || server.to_string();
-        if self.servers.is_cooling(server) && self.servers.unreachable_for(server).is_some() {
+        let now = Instant::now();
+        let unreachable = self.servers.unreachable_for(server, now).is_some();
+        if self.servers.is_cooling(server, now) && unreachable {
             return Ok(Sum::None(NotChecked::NoConnection { server: named() }));
         }
         let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
@@ -237,7 +240,7 @@ impl Reader {
             request.patience = Some(digest_patience(len));
             request
         };
-        let mut retry = Retry::new(Policy::CHECKSUM, self.options.patience / 18);
+        let mut retry = Retry::new(Policy::CHECKSUM, self.options.patience / 18, Instant::now());
         loop {
             let asked = match self.router.send_following(url, place, request).await {
                 Ok(response) => {
@@ -257,15 +260,15 @@ impl Reader {
                 }
                 Err(Fault::Tls(..)) => return None,
                 Err(fault) => {
-                    self.servers.cool_down(server);
+                    self.servers.cool_down(server, Instant::now());
                     if fault.is_connection() {
-                        self.servers.unreachable(server);
+                        self.servers.unreachable(server, Instant::now());
                     }
                     None
                 }
             };
             let worth = self.servers.may_give_checksums(server);
-            let Some(wait) = retry.again(asked).filter(|_| worth) else {
+            let Some(wait) = retry.again(asked, Instant::now()).filter(|_| worth) else {
                 self.servers.gives_checksums(server, false);
                 return None;
             };

@@ -11,7 +11,7 @@
 //! [`tokio::time::sleep`] inside `Client::block`, so that the cancel flag ends them at once.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, RandomState};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The largest bound of a wait.
@@ -57,13 +57,14 @@ pub(crate) struct Retry {
     since: Instant,
     trials: u32,
     bound: Duration,
-    random: RandomState,
+    seed: u64,
 }
 
 impl Retry {
-    /// The first trial begins now; without progress, `patience` is what all may take.
-    pub(crate) fn new(policy: Policy, patience: Duration) -> Self {
-        let now = Instant::now();
+    /// The first trial begins `now`; without progress, `patience` is what all may take. The random
+    /// waits differ between clients: the keys of std's hash maps are from the system's random
+    /// source, which is good enough for this.
+    pub(crate) fn new(policy: Policy, patience: Duration, now: Instant) -> Self {
         Self {
             policy,
             patience,
@@ -71,19 +72,24 @@ impl Retry {
             since: now,
             trials: 1,
             bound: policy.first,
-            random: RandomState::new(),
+            seed: RandomState::new().hash_one(()),
         }
+    }
+
+    /// The same, with waits that only depend on `seed`.
+    pub(crate) fn seeded(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// Something was got for good: the waits begin again, and patience, which is as long
     /// as `patience` from now on.
-    pub(crate) fn progressed(&mut self, patience: Duration) {
-        self.progressed_at(patience, Instant::now());
+    pub(crate) fn progressed(&mut self, patience: Duration, now: Instant) {
+        (self.since, self.patience, self.bound) = (now, patience, self.policy.first);
     }
 
     /// Something went forward: patience begins again.
-    pub(crate) fn moved(&mut self) {
-        self.since = Instant::now();
+    pub(crate) fn moved(&mut self, now: Instant) {
+        self.since = now;
     }
 
     /// A server asks for time: retries for at least that long.
@@ -91,35 +97,25 @@ impl Retry {
         self.patience = self.patience.max(patience);
     }
 
-    /// A server says that it is starting: retries for that long, with no limit on the
-    /// number of trials.
-    pub(crate) fn starts_again(&mut self, patience: Duration) {
-        self.bear(patience);
-        self.policy.trials = u32::MAX;
+    /// Returns how long to wait before a director is asked again that answered `status`. One that
+    /// is starting says 429, for longer than `patience`, whatever the number of trials.
+    pub(crate) fn of_director(
+        &mut self,
+        (status, asked): (u16, Option<Duration>),
+        patience: Duration,
+        now: Instant,
+    ) -> Option<Duration> {
+        if status == 429 {
+            self.bear(patience.mul_f64(5.0 / 3.0));
+            self.policy.trials = u32::MAX;
+        }
+        self.again(asked, now)
     }
 
     /// Returns how long to wait before the next attempt, after one that failed: `asked` and a little
     /// more if a server asked for a wait, which leaves the bound of other waits as it is. `None` if
     /// that was the last attempt.
-    pub(crate) fn again(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        self.again_at(asked, Instant::now())
-    }
-
-    /// The trials and the time so far, for an error.
-    pub(crate) fn spent(&self) -> Spent {
-        Spent { requests: self.trials, elapsed: self.begun.elapsed() }
-    }
-
-    /// Time since the first attempt began.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    fn progressed_at(&mut self, patience: Duration, now: Instant) {
-        (self.since, self.patience, self.bound) = (now, patience, self.policy.first);
-    }
-
-    fn again_at(&mut self, asked: Option<Duration>, now: Instant) -> Option<Duration> {
+    pub(crate) fn again(&mut self, asked: Option<Duration>, now: Instant) -> Option<Duration> {
         let spent = now.saturating_duration_since(self.since);
         let left = self.patience.checked_sub(spent).filter(|left| !left.is_zero())?;
         if self.trials >= self.policy.trials {
@@ -138,10 +134,20 @@ impl Retry {
         Some(wait.min(left))
     }
 
-    /// Returns a random time up to `bound`, which differs between clients. The keys of std's hash
-    /// maps are from the system's random source, which is good enough for this.
+    /// The trials and the time so far, for an error.
+    pub(crate) fn spent(&self, now: Instant) -> Spent {
+        Spent { requests: self.trials, elapsed: self.elapsed(now) }
+    }
+
+    /// Time since the first attempt began.
+    pub(crate) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begun)
+    }
+
+    /// Returns a random time up to `bound`, which differs between clients.
     fn draw(&self, bound: Duration) -> Duration {
-        let random = self.random.hash_one(self.trials);
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let random = hasher.hash_one((self.seed, self.trials));
         bound.mul_f64(random as f64 / u64::MAX as f64)
     }
 }
@@ -188,13 +194,13 @@ mod tests {
     #[test]
     fn waits_stay_below_a_bound_that_doubles_up_to_half_a_minute() {
         for bounds in [[4, 8, 16, 30, 30]; 200] {
-            let mut retry = Retry::new(POLICY, seconds(1000));
+            let mut retry = Retry::new(POLICY, seconds(1000), Instant::now());
             let now = retry.begun;
             for bound in bounds {
-                assert!(retry.again_at(None, now).unwrap() <= seconds(bound));
+                assert!(retry.again(None, now).unwrap() <= seconds(bound));
             }
-            assert_eq!(retry.again_at(None, now), None, "six trials");
-            assert_eq!(retry.spent().requests, 6);
+            assert_eq!(retry.again(None, now), None, "six trials");
+            assert_eq!(retry.spent(now).requests, 6);
         }
     }
 
@@ -203,9 +209,9 @@ mod tests {
         let n = 1000;
         let waits: Vec<Duration> = (0..n)
             .map(|_| {
-                let mut retry = Retry::new(POLICY, seconds(1000));
+                let mut retry = Retry::new(POLICY, seconds(1000), Instant::now());
                 let now = retry.begun;
-                retry.again_at(None, now).unwrap()
+                retry.again(None, now).unwrap()
             })
             .collect();
         // About a quarter of the waits is in each second; the limits are far wider than chance
@@ -215,9 +221,10 @@ mod tests {
             assert!((n / 6..n / 3).contains(&here), "{here} in second {quarter}");
         }
         // The waits of one client also differ.
-        let mut retry = Retry::new(Policy { trials: 100, first: LONGEST }, seconds(1000));
+        let mut retry =
+            Retry::new(Policy { trials: 100, first: LONGEST }, seconds(1000), Instant::now());
         let now = retry.begun;
-        let mut own: Vec<_> = (0..50).filter_map(|_| retry.again_at(None, now)).collect();
+        let mut own: Vec<_> = (0..50).filter_map(|_| retry.again(None, now)).collect();
         own.sort_unstable();
         own.dedup();
         assert!(own.len() > 45, "{own:?}");
@@ -226,36 +233,36 @@ mod tests {
     #[test]
     fn a_server_is_not_asked_sooner_than_it_wants() {
         for _ in 0..100 {
-            let mut retry = Retry::new(POLICY, seconds(1000));
+            let mut retry = Retry::new(POLICY, seconds(1000), Instant::now());
             let now = retry.begun;
-            let wait = retry.again_at(Some(seconds(60)), now).unwrap();
+            let wait = retry.again(Some(seconds(60)), now).unwrap();
             assert!((seconds(60)..=seconds(66)).contains(&wait), "{wait:?}");
         }
     }
 
     #[test]
     fn waits_that_a_server_asks_for_do_not_grow() {
-        let mut retry = Retry::new(Policy { trials: 100, ..POLICY }, seconds(1000));
+        let mut retry = Retry::new(Policy { trials: 100, ..POLICY }, seconds(1000), Instant::now());
         let now = retry.begun;
         for _ in 0..20 {
-            assert!(retry.again_at(Some(seconds(1)), now).unwrap() <= Duration::from_millis(1100));
+            assert!(retry.again(Some(seconds(1)), now).unwrap() <= Duration::from_millis(1100));
         }
-        assert!(retry.again_at(None, now).unwrap() <= seconds(4));
+        assert!(retry.again(None, now).unwrap() <= seconds(4));
     }
 
     #[test]
     fn patience_bounds_all_waits_and_progress_renews_it() {
-        let mut retry = Retry::new(POLICY, seconds(10));
+        let mut retry = Retry::new(POLICY, seconds(10), Instant::now());
         let begun = retry.begun;
         let now = |n| begun + seconds(n);
         // The last attempt is made when patience ends.
-        assert_eq!(retry.again_at(Some(seconds(60)), now(4)), Some(seconds(6)));
-        assert_eq!(retry.again_at(None, now(10)), None);
-        assert_eq!(retry.again_at(None, now(11)), None);
-        retry.progressed_at(seconds(100), now(11));
-        assert!(retry.again_at(None, now(12)).unwrap() <= seconds(4), "the waits begin again");
-        assert_eq!(retry.again_at(Some(seconds(500)), now(12)), Some(seconds(99)));
-        assert_eq!(retry.again_at(None, now(111)), None);
+        assert_eq!(retry.again(Some(seconds(60)), now(4)), Some(seconds(6)));
+        assert_eq!(retry.again(None, now(10)), None);
+        assert_eq!(retry.again(None, now(11)), None);
+        retry.progressed(seconds(100), now(11));
+        assert!(retry.again(None, now(12)).unwrap() <= seconds(4), "the waits begin again");
+        assert_eq!(retry.again(Some(seconds(500)), now(12)), Some(seconds(99)));
+        assert_eq!(retry.again(None, now(111)), None);
     }
 
     #[test]

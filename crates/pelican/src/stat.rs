@@ -1,6 +1,6 @@
 //! Asks what exists: one object or collection, or all members of a collection.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gular_files::Watch;
 use hyper::Method;
@@ -129,7 +129,7 @@ impl Reader {
         depth: &str,
     ) -> Result<(Place, Vec<u8>), Error> {
         let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
-        let mut retry = Retry::new(policy, self.options.patience / 6);
+        let mut retry = Retry::new(policy, self.options.patience / 6, Instant::now());
         loop {
             let (place, response) = self.ask_multistatus(url, verb, depth, policy).await?;
             let fault = match response.read(MAX_LISTING_BYTES).await {
@@ -137,7 +137,7 @@ impl Reader {
                 Err(fault) => fault,
             };
             let may_pass = matches!(fault, Fault::Lost(_) | Fault::Stalled { .. });
-            match retry.again(None).filter(|_| may_pass) {
+            match retry.again(None, Instant::now()).filter(|_| may_pass) {
                 Some(wait) => sleep(wait).await,
                 None => return Err(unusable(url, &place, fault.to_string())),
             }
@@ -308,21 +308,21 @@ impl Reader {
         asked: impl Fn(&Place) -> Request,
     ) -> Result<(Place, Response), Error> {
         let token = self.credentials.read_token(url, route.namespace.as_ref()).await?;
-        let mut retry = Retry::new(policy, self.options.patience / 6);
-        let cooling = |server: &Server| self.servers.is_cooling(server);
-        let wait = |server: &Server| self.servers.wait(server);
+        let mut retry = Retry::new(policy, self.options.patience / 6, Instant::now());
+        let cooling = |server: &Server| self.servers.is_cooling(server, Instant::now());
+        let wait = |server: &Server| self.servers.wait(server, Instant::now());
         let mut sources = Sources::new(&route.places, false, cooling);
         // If there are other servers, this does not wait for one that just failed to answer.
         let hopeless = policy == Policy::LOOK && route.places.iter().all(|p| cooling(&p.server));
         loop {
-            while let Some(place) = sources.next(wait).filter(|_| !hopeless) {
+            while let Some(place) = sources.next(wait, Instant::now()).filter(|_| !hopeless) {
                 let request =
                     |place: &Place, ours: bool| asked(place).token(token.as_ref().filter(|_| ours));
                 let fared = match self.router.send_following(url, &place, request).await {
                     Ok(response) if matches!(response.status, 408 | 429 | 500 | 502..=504) => {
                         let (status, after) = (response.status, retry_after(&response));
                         self.servers.answered(&place.server);
-                        self.servers.busy(&place.server, after.unwrap_or_default());
+                        self.servers.busy(&place.server, after.unwrap_or_default(), Instant::now());
                         let words = format!("{status}{}", said(response).await);
                         sources.attempts.add(&place.server, words);
                         match status {
@@ -340,7 +340,7 @@ impl Reader {
                         Fared::Out
                     }
                     Err(fault) => {
-                        self.servers.cool_down(&place.server);
+                        self.servers.cool_down(&place.server, Instant::now());
                         sources.attempts.add(&place.server, &fault);
                         Fared::Again
                     }
@@ -350,9 +350,10 @@ impl Reader {
             if sources.is_busy() {
                 retry.bear(self.options.patience);
             }
-            let asked = sources.end_pass(wait).filter(|_| !hopeless);
-            let Some(pause) = asked.and_then(|asked| retry.again(Some(asked))) else {
-                let (url, elapsed) = (url.to_string(), retry.elapsed());
+            let asked = sources.end_pass(wait, Instant::now()).filter(|_| !hopeless);
+            let Some(pause) = asked.and_then(|asked| retry.again(Some(asked), Instant::now()))
+            else {
+                let (url, elapsed) = (url.to_string(), retry.elapsed(Instant::now()));
                 let attempts = sources.verdict().1;
                 return Err(Error::Failed { action, url, attempts, elapsed });
             };

@@ -68,7 +68,7 @@ impl Reader {
             take.take(bytes.get(skipped..).unwrap_or_default()).map_err(Broken::Stop)?;
             if span.0 >= self.options.stall_timeout / 2 {
                 let rate = per_second(span.1, span.0);
-                self.servers.measured(server, rate);
+                self.servers.measured(server, rate, Instant::now());
                 if leave && rate < self.pace.share(self.options.min_bytes_per_second) {
                     return Err(Broken::Slow { rate, after: span.0 });
                 }
@@ -77,7 +77,7 @@ impl Reader {
             self.pace.wait(n).await;
         }
         if received >= BLOCK_BYTES as u64 {
-            self.servers.measured(server, per_second(received, whole));
+            self.servers.measured(server, per_second(received, whole), Instant::now());
         }
         if announced.is_some_and(|announced| announced != received) {
             let why = format!("only {received} of {} bytes arrived", announced.unwrap_or_default());

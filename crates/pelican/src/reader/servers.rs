@@ -9,6 +9,8 @@
 //! | how it spells names in listings | a question for one name | the end |
 //! | it gives no checksums | all trials to get one failed | it answers one |
 //! | of which objects it gave wrong bytes | another server's right ones | the end |
+//!
+//! The caller says what time it is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,32 +43,31 @@ struct Known {
 
 impl Servers {
     /// Records that the server failed: others are asked before it for a while.
-    pub(crate) fn cool_down(&self, server: &Server) {
-        self.known(server, |known| known.cools_until = Some(Instant::now() + COOL_DOWN));
+    pub(crate) fn cool_down(&self, server: &Server, now: Instant) {
+        self.known(server, |known| known.cools_until = Some(now + COOL_DOWN));
     }
 
     /// Whether the server failed a short time ago.
-    pub(crate) fn is_cooling(&self, server: &Server) -> bool {
-        self.known(server, |known| known.cools_until.is_some_and(|until| until > Instant::now()))
+    pub(crate) fn is_cooling(&self, server: &Server, now: Instant) -> bool {
+        self.known(server, |known| known.cools_until.is_some_and(|until| until > now))
     }
 
     /// Records that the server asks not to be asked again for this long.
-    pub(crate) fn busy(&self, server: &Server, asked: Duration) {
-        self.known(server, |known| known.not_before = Some(Instant::now() + asked));
+    pub(crate) fn busy(&self, server: &Server, asked: Duration, now: Instant) {
+        self.known(server, |known| known.not_before = Some(now + asked));
     }
 
     /// How long the server wants not to be asked; zero for most.
-    pub(crate) fn wait(&self, server: &Server) -> Duration {
+    pub(crate) fn wait(&self, server: &Server, now: Instant) -> Duration {
         self.known(server, |known| {
-            let until = known.not_before.unwrap_or_else(Instant::now);
-            until.saturating_duration_since(Instant::now())
+            known.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
         })
     }
 
     /// Records that the server took no connection.
-    pub(crate) fn unreachable(&self, server: &Server) {
+    pub(crate) fn unreachable(&self, server: &Server, now: Instant) {
         self.known(server, |known| {
-            known.unreachable_since.get_or_insert_with(Instant::now);
+            known.unreachable_since.get_or_insert(now);
         });
     }
 
@@ -76,19 +77,24 @@ impl Servers {
     }
 
     /// For how long the server has taken no connection, since the first attempt that failed.
-    pub(crate) fn unreachable_for(&self, server: &Server) -> Option<Duration> {
-        self.known(server, |known| known.unreachable_since.map(|since| since.elapsed()))
+    pub(crate) fn unreachable_for(&self, server: &Server, now: Instant) -> Option<Duration> {
+        self.known(server, |known| {
+            known.unreachable_since.map(|since| now.saturating_duration_since(since))
+        })
     }
 
     /// Records how many bytes per second the server sent.
-    pub(crate) fn measured(&self, server: &Server, rate: u64) {
-        self.known(server, |known| known.rate = Some((rate, Instant::now())));
+    pub(crate) fn measured(&self, server: &Server, rate: u64, now: Instant) {
+        self.known(server, |known| known.rate = Some((rate, now)));
     }
 
     /// The bytes per second that it sent not long ago.
-    pub(crate) fn rate(&self, server: &Server) -> Option<u64> {
+    pub(crate) fn rate(&self, server: &Server, now: Instant) -> Option<u64> {
         self.known(server, |known| {
-            known.rate.filter(|(_, at)| at.elapsed() < KEEP_RATE).map(|(rate, _)| rate)
+            known
+                .rate
+                .filter(|(_, at)| now.saturating_duration_since(*at) < KEEP_RATE)
+                .map(|(rate, _)| rate)
         })
     }
 
@@ -147,17 +153,22 @@ mod tests {
     fn each_server_is_known_by_itself() {
         let server = |url: &str| Server::split(url).unwrap().0;
         let (a, b) = (server("https://a"), server("https://b"));
-        let servers = Servers::default();
-        servers.cool_down(&a);
-        servers.busy(&a, Duration::from_secs(60));
-        servers.unreachable(&a);
-        servers.measured(&a, 7);
-        assert!(servers.is_cooling(&a) && !servers.is_cooling(&b));
-        assert!(servers.wait(&a) > Duration::from_secs(50) && servers.wait(&b).is_zero());
-        assert!(servers.unreachable_for(&a).is_some() && servers.unreachable_for(&b).is_none());
-        assert_eq!((servers.rate(&a), servers.rate(&b)), (Some(7), None));
+        let (servers, now) = (Servers::default(), Instant::now());
+        servers.cool_down(&a, now);
+        servers.busy(&a, Duration::from_secs(60), now);
+        servers.unreachable(&a, now);
+        servers.measured(&a, 7, now);
+        let later = |seconds| now + Duration::from_secs(seconds);
+        assert!(servers.is_cooling(&a, later(59)) && !servers.is_cooling(&a, later(60)));
+        assert!(!servers.is_cooling(&b, now));
+        assert_eq!(servers.wait(&a, later(10)), Duration::from_secs(50));
+        assert!(servers.wait(&a, later(60)).is_zero() && servers.wait(&b, now).is_zero());
+        assert_eq!(servers.unreachable_for(&a, later(9)), Some(Duration::from_secs(9)));
+        assert!(servers.unreachable_for(&b, now).is_none());
+        assert_eq!((servers.rate(&a, now), servers.rate(&b, now)), (Some(7), None));
+        assert_eq!(servers.rate(&a, later(600)), None);
         servers.answered(&a);
-        assert!(servers.unreachable_for(&a).is_none());
+        assert!(servers.unreachable_for(&a, now).is_none());
     }
 
     #[test]
@@ -181,10 +192,10 @@ mod tests {
     #[test]
     fn the_first_connection_that_failed_counts() {
         let server = Server::split("https://a").unwrap().0;
-        let servers = Servers::default();
-        servers.unreachable(&server);
-        std::thread::sleep(Duration::from_millis(20));
-        servers.unreachable(&server);
-        assert!(servers.unreachable_for(&server).unwrap() >= Duration::from_millis(20));
+        let (servers, now) = (Servers::default(), Instant::now());
+        let later = now + Duration::from_secs(20);
+        servers.unreachable(&server, now);
+        servers.unreachable(&server, later);
+        assert_eq!(servers.unreachable_for(&server, later), Some(Duration::from_secs(20)));
     }
 }

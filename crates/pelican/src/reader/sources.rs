@@ -140,7 +140,11 @@ impl Sources {
 
     /// The next server worth asking in this pass; who wants to be left alone is passed
     /// over.
-    pub(crate) fn next(&mut self, wait: impl Fn(&Server) -> Duration) -> Option<Place> {
+    pub(crate) fn next(
+        &mut self,
+        wait: impl Fn(&Server) -> Duration,
+        now: Instant,
+    ) -> Option<Place> {
         if let Some(at) = self.ahead.take() {
             self.current = Some(at);
             return self.list.get(at).map(|source| source.place.clone());
@@ -151,7 +155,7 @@ impl Sources {
             if source.out {
                 continue;
             }
-            let left = source.left(wait(&source.place.server));
+            let left = source.left(wait(&source.place.server), now);
             if left.is_zero() {
                 source.until = None;
                 return Some(source.place.clone());
@@ -262,14 +266,18 @@ impl Sources {
 
     /// Ends the pass. Returns how long the first of them wants us to wait before the next
     /// one; `None` when none of them is worth another, or no origin has the object.
-    pub(crate) fn end_pass(&mut self, wait: impl Fn(&Server) -> Duration) -> Option<Duration> {
+    pub(crate) fn end_pass(
+        &mut self,
+        wait: impl Fn(&Server) -> Duration,
+        now: Instant,
+    ) -> Option<Duration> {
         self.n_done = 0;
         let mut origins = self.list.iter().filter(|source| source.is_origin).peekable();
         if origins.peek().is_some() && origins.all(|source| source.lacks) {
             return None;
         }
         let worth = self.list.iter_mut().filter(|source| !source.out);
-        worth.map(|source| source.left(wait(&source.place.server))).min()
+        worth.map(|source| source.left(wait(&source.place.server), now)).min()
     }
 
     /// Returns the result, and the servers that were asked.
@@ -305,11 +313,10 @@ impl Source {
     }
 
     /// How much is left of the wait that the server asked for; `wait` is what it asks for by now.
-    fn left(&mut self, wait: Duration) -> Duration {
+    fn left(&mut self, wait: Duration, now: Instant) -> Duration {
         if wait.is_zero() {
             return wait;
         }
-        let now = Instant::now();
         self.until.get_or_insert(now + wait).saturating_duration_since(now)
     }
 }
@@ -334,22 +341,23 @@ mod tests {
     /// Other threads are told to wait, too, each time a later one.
     #[test]
     fn a_wait_ends_when_it_was_to_end_whatever_is_asked_of_others() {
-        let mut sources = sources(&["a"]);
-        let soon = |_: &Server| Duration::from_millis(20);
-        assert_eq!(sources.next(soon), None);
-        assert!(sources.end_pass(soon).unwrap() <= Duration::from_millis(20));
-        std::thread::sleep(Duration::from_millis(30));
-        assert!(sources.next(soon).is_some());
+        let (mut sources, now) = (sources(&["a"]), Instant::now());
+        let wait = Duration::from_secs(20);
+        let soon = |_: &Server| wait;
+        assert_eq!(sources.next(soon, now), None);
+        assert_eq!(sources.end_pass(soon, now + wait / 2), Some(wait / 2));
+        let now = now + wait;
+        assert!(sources.next(soon, now).is_some());
         // It was asked again, and asks for a wait again.
         sources.note(Fared::Busy);
-        assert!(!sources.end_pass(soon).unwrap().is_zero());
-        assert_eq!(sources.next(soon), None);
+        assert_eq!(sources.end_pass(soon, now), Some(wait));
+        assert_eq!(sources.next(soon, now), None);
     }
 
     /// The servers that are asked in a pass, with the results that `fared` gives.
     fn pass(sources: &mut Sources, fared: impl Fn(&str) -> Fared) -> Vec<String> {
         let mut asked = Vec::new();
-        while let Some(place) = sources.next(at_once) {
+        while let Some(place) = sources.next(at_once, Instant::now()) {
             let name = place.server.authority();
             sources.note(fared(&name));
             asked.push(name);
@@ -362,8 +370,8 @@ mod tests {
         let places = ["a", "b", "c"].map(place);
         let mut sources = Sources::new(&places, false, |server| server.authority() == "a");
         assert_eq!(pass(&mut sources, |_| Fared::Again), ["b", "c", "a"]);
-        assert_eq!(sources.next(at_once), None);
-        assert_eq!(sources.end_pass(at_once), Some(Duration::ZERO));
+        assert_eq!(sources.next(at_once, Instant::now()), None);
+        assert_eq!(sources.end_pass(at_once, Instant::now()), Some(Duration::ZERO));
         assert_eq!(pass(&mut sources, |_| Fared::Again), ["b", "c", "a"]);
     }
 
@@ -379,26 +387,24 @@ mod tests {
         };
         assert_eq!(pass(&mut sources, fared).len(), 5);
         assert!(sources.is_doubtful(7) && !sources.is_doubtful(8));
-        assert!(sources.end_pass(at_once).is_some());
+        assert!(sources.end_pass(at_once, Instant::now()).is_some());
         assert_eq!(pass(&mut sources, |_| Fared::Out), ["again"]);
-        assert_eq!(sources.end_pass(at_once), None);
+        assert_eq!(sources.end_pass(at_once, Instant::now()), None);
     }
 
     #[test]
     fn a_server_is_passed_over_for_as_long_as_it_wants() {
-        let mut sources = sources(&["a", "b"]);
+        let (mut sources, now) = (sources(&["a", "b"]), Instant::now());
         let wait = |server: &Server| match server.authority().as_str() {
             "a" => Duration::from_secs(60),
             _ => Duration::from_secs(5),
         };
-        assert_eq!(sources.next(wait), None);
+        assert_eq!(sources.next(wait, now), None);
         assert!(sources.is_busy());
-        let first = sources.end_pass(wait).unwrap();
-        let expected = Duration::from_secs(4)..=Duration::from_secs(5);
-        assert!(expected.contains(&first), "the first of them: {first:?}");
+        assert_eq!(sources.end_pass(wait, now), Some(Duration::from_secs(5)), "the first of them");
         let b = |server: &Server| wait(server).saturating_sub(Duration::from_secs(5));
-        assert_eq!(sources.next(b), Some(place("b")));
-        assert_eq!(sources.next(b), None);
+        assert_eq!(sources.next(b, now), Some(place("b")));
+        assert_eq!(sources.next(b, now), None);
         let told = sources.verdict().1.to_string();
         assert!(told.contains("`https://a`: busy; it asks to be tried again in 60 s"), "{told}");
     }
@@ -408,10 +414,10 @@ mod tests {
         let mut sources = sources(&["a"]);
         for _ in 0..2 {
             assert_eq!(pass(&mut sources, |_| Fared::Broken), ["a"]);
-            assert_eq!(sources.end_pass(at_once), Some(Duration::ZERO));
+            assert_eq!(sources.end_pass(at_once, Instant::now()), Some(Duration::ZERO));
         }
         assert_eq!(pass(&mut sources, |_| Fared::Broken), ["a"]);
-        assert_eq!(sources.end_pass(at_once), None);
+        assert_eq!(sources.end_pass(at_once, Instant::now()), None);
         assert_eq!(sources.verdict().0, Verdict::Failed);
     }
 
@@ -422,7 +428,7 @@ mod tests {
         assert!(!sources.add(vec![place("b")], true));
         assert!(sources.add(vec![place("b"), place("origin")], true));
         assert_eq!(pass(&mut sources, |_| Fared::Again), ["origin"]);
-        sources.end_pass(at_once);
+        sources.end_pass(at_once, Instant::now());
         assert_eq!(pass(&mut sources, |_| Fared::Out), ["a", "b", "origin"]);
         assert!(sources.attempts.origin_asked);
     }
@@ -431,16 +437,16 @@ mod tests {
     fn a_slow_cache_has_caches_as_rivals_and_never_the_origin() {
         let mut sources = sources(&["a", "b", "c"]);
         sources.add(vec![place("origin")], true);
-        assert_eq!(sources.next(at_once), Some(place("a")));
+        assert_eq!(sources.next(at_once, Instant::now()), Some(place("a")));
         assert_eq!(sources.rivals(), [place("b"), place("c")]);
         sources.prefer(Some(&place("c")));
-        assert_eq!(sources.next(at_once), Some(place("c")));
+        assert_eq!(sources.next(at_once, Instant::now()), Some(place("c")));
         // No other server is faster: it is asked again, and its speed no longer matters.
         sources.prefer(None);
-        assert_eq!(sources.next(at_once), Some(place("c")));
+        assert_eq!(sources.next(at_once, Instant::now()), Some(place("c")));
         assert!(sources.rivals().is_empty());
-        assert_eq!(sources.next(at_once), Some(place("b")));
-        while sources.next(at_once) != Some(place("origin")) {}
+        assert_eq!(sources.next(at_once, Instant::now()), Some(place("b")));
+        while sources.next(at_once, Instant::now()) != Some(place("origin")) {}
         assert!(sources.rivals().is_empty());
     }
 
@@ -468,7 +474,7 @@ mod tests {
             let names = ["s0", "s1", "s2", "s3"].get(..fared.len()).unwrap();
             let mut sources = sources(names);
             for fared in fared {
-                sources.next(at_once);
+                sources.next(at_once, Instant::now());
                 sources.note(fared.clone());
             }
             assert_eq!(sources.verdict().0, expected, "{fared:?}");
@@ -489,12 +495,16 @@ mod tests {
         pass(&mut sources, |name| if name == "busy" { Fared::Busy } else { Fared::Wrong(0) });
         sources.add(vec![place("origin"), place("other")], true);
         assert_eq!(pass(&mut sources, |_| Fared::Again), ["origin", "other"]);
-        sources.end_pass(at_once);
+        sources.end_pass(at_once, Instant::now());
         let fared = |name: &str| if name == "origin" { Fared::Wrong(0) } else { Fared::Again };
         assert_eq!(pass(&mut sources, fared), ["busy", "origin", "other"]);
-        sources.end_pass(at_once);
+        sources.end_pass(at_once, Instant::now());
         assert_eq!(pass(&mut sources, |_| Fared::Wrong(0)), ["busy", "other"]);
-        assert_eq!(sources.end_pass(at_once), None, "no origin has the right bytes");
+        assert_eq!(
+            sources.end_pass(at_once, Instant::now()),
+            None,
+            "no origin has the right bytes"
+        );
         assert_eq!(sources.verdict().0, Verdict::Wrong);
     }
 }

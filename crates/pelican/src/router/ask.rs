@@ -9,7 +9,7 @@
 //! name every server that can be used. If reading takes a token, the director is asked with the
 //! token, since only then it checks which servers have the object.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::header::CONTENT_LENGTH;
 use tokio::time::sleep;
@@ -30,7 +30,7 @@ impl Router {
         if url.scheme() != Scheme::Pelican {
             return direct(url);
         }
-        let mut route = match self.routes.known(url, verb) {
+        let mut route = match self.routes.known(url, verb, Instant::now()) {
             Some(route) => route,
             None => self.ask_once(url, verb).await?,
         };
@@ -56,7 +56,7 @@ impl Router {
         }
         let gate = self.routes.gates.of(&question);
         let _turn = gate.lock().await;
-        if let Some(route) = self.routes.known(url, verb) {
+        if let Some(route) = self.routes.known(url, verb, Instant::now()) {
             return Ok(route);
         }
         let (route, kept) = self.ask(url, verb).await?;
@@ -199,7 +199,8 @@ impl Router {
         let (namespace, brokered) = (answer.namespace, answer.brokered);
         let route = Route { places, namespace, reused: false, brokered };
         // The collections URL has no depth, so lists are asked for one by one.
-        let kept = !verb.lists() && self.routes.keep(url, verb, &route, &answer.sources);
+        let kept =
+            !verb.lists() && self.routes.keep(url, verb, &route, &answer.sources, Instant::now());
         Ok((route, kept))
     }
 
@@ -214,16 +215,14 @@ impl Router {
     ) -> Result<Response, Error> {
         let request = request.clone().token(token).role(Role::Director);
         let mut attempts = Attempts::default();
-        let mut retry = Retry::new(Policy::DIRECTOR, self.options.patience);
+        let mut retry = Retry::new(Policy::DIRECTOR, self.options.patience, Instant::now());
         loop {
             let wait = match self.http.send(&request).await {
                 Ok(response) if !is_passing(&response) => return Ok(response),
                 Ok(response) => {
                     let (status, asked) = (response.status, retry_after(&response));
-                    if status == 429 {
-                        retry.starts_again(self.options.patience.mul_f64(5.0 / 3.0));
-                    }
-                    let wait = retry.again(asked);
+                    let patience = self.options.patience;
+                    let wait = retry.of_director((status, asked), patience, Instant::now());
                     // The director itself gave this answer, or no other will ever be better.
                     if status == 404 && wait.is_none() {
                         return Ok(response);
@@ -238,11 +237,12 @@ impl Router {
                 }
                 Err(fault) => {
                     attempts.add(&request.server, &fault);
-                    retry.again(None)
+                    retry.again(None, Instant::now())
                 }
             };
             let Some(wait) = wait else {
-                let (action, url, elapsed) = (verb.name(), url.to_string(), retry.elapsed());
+                let (action, url) = (verb.name(), url.to_string());
+                let elapsed = retry.elapsed(Instant::now());
                 return Err(Error::Failed { action, url, attempts, elapsed });
             };
             sleep(wait).await;

@@ -4,6 +4,8 @@
 //! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint, kept 30 min
 //! ```
 
+use std::time::Instant;
+
 use hyper::Method;
 use tokio::time::sleep;
 
@@ -57,7 +59,7 @@ impl Router {
     async fn discover(&self, authority: &str) -> Result<Director, Useless> {
         let url = format!("https://{authority}/.well-known/pelican-configuration");
         let first = Place::of(&url).ok_or_else(|| Useless::lasting("it is not a host name"))?;
-        let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
+        let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience, Instant::now());
         let (place, response) = loop {
             let (fault, asked) = match self.ask_discovery(&first).await {
                 Ok((_, response)) if matches!(response.status, 429 | 500..) => {
@@ -73,8 +75,8 @@ impl Router {
                 }
                 Err(fault) => (fault.to_string(), None),
             };
-            let spent = retry.spent();
-            let Some(wait) = retry.again(asked) else {
+            let spent = retry.spent(Instant::now());
+            let Some(wait) = retry.again(asked, Instant::now()) else {
                 let reason = format!("{fault} ({spent})");
                 return Err(Useless { reason, passes: true, cause: Cause::Other });
             };

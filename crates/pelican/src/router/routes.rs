@@ -106,8 +106,7 @@ impl Routes {
         !self.preferred.servers.is_empty()
     }
 
-    pub(crate) fn known(&self, url: &Url, verb: Verb) -> Option<Route> {
-        let now = Instant::now();
+    pub(crate) fn known(&self, url: &Url, verb: Verb, now: Instant) -> Option<Route> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.until > now);
         let fits = |kept: &&Kept| {
@@ -138,7 +137,14 @@ impl Routes {
     }
 
     /// Keeps an answer; returns whether it holds for other objects too.
-    pub(crate) fn keep(&self, url: &Url, verb: Verb, route: &Route, sources: &[Source]) -> bool {
+    pub(crate) fn keep(
+        &self,
+        url: &Url,
+        verb: Verb,
+        route: &Route,
+        sources: &[Source],
+        now: Instant,
+    ) -> bool {
         let Some(namespace) = route.namespace.as_ref() else { return false };
         if namespace.below(url.path()).is_none() {
             return false;
@@ -157,7 +163,7 @@ impl Routes {
             namespace: namespace.clone(),
             prefixes,
             brokered: route.brokered,
-            until: Instant::now() + KEEP_ROUTE,
+            until: now + KEEP_ROUTE,
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|old| {

@@ -1,6 +1,6 @@
 //! Tries to write one name until it is known what is stored there.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
@@ -26,7 +26,7 @@ impl Writer {
     pub(crate) async fn upload_to(&self, job: &Job<'_>) -> Result<Placed, Error> {
         let mut route = self.router.route(job.url, Verb::Write).await?;
         let mut attempts = Attempts::default();
-        let mut retry = Retry::new(Policy::UPLOAD, self.options.patience);
+        let mut retry = Retry::new(Policy::UPLOAD, self.options.patience, Instant::now());
         let mut turn = 0;
         let mut known = self.is_absent(job, &route)?.then_some(There::Nothing);
         loop {
@@ -49,7 +49,7 @@ impl Writer {
             if job.began.get() {
                 // Bytes were sent, which may well take longer than patience lasts. The result is at
                 // this origin.
-                retry.moved();
+                retry.moved(Instant::now());
             } else if route.reused && asked.is_some() {
                 // The director's earlier answer for another object need not hold now.
                 let old = route.places.clone();
@@ -59,8 +59,8 @@ impl Writer {
                 // The first one named is the one to write to; others are for when it is dead.
                 turn += 1;
             }
-            let Some(wait) = asked.and_then(|asked| retry.again(asked)) else {
-                let (url, elapsed) = (job.url.to_string(), retry.elapsed());
+            let Some(wait) = asked.and_then(|asked| retry.again(asked, Instant::now())) else {
+                let (url, elapsed) = (job.url.to_string(), retry.elapsed(Instant::now()));
                 return Err(Error::Failed { action: "write", url, attempts, elapsed });
             };
             sleep(wait).await;
