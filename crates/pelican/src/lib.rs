@@ -21,6 +21,8 @@ mod director;
 mod error;
 mod examine;
 mod exchange;
+#[doc(hidden)]
+pub mod fleet;
 mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
