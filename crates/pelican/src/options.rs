@@ -26,7 +26,8 @@ pub struct ClientOptions {
     /// How long a server may send and receive nothing before it counts as dead.
     pub stall_timeout: Duration,
     /// How long a transfer may make no progress from any server before it fails. Before its first
-    /// byte this is a sixth of it, unless a server says that it is busy. If all caches have taken
+    /// byte this is a sixth of it, unless a server says that it is busy; then what it sends for
+    /// other transfers of the client counts as progress. If all caches have taken
     /// no connection for a third of it, the origin is asked.
     pub patience: Duration,
     /// A cache is slow when it sends fewer bytes per second than this, divided by the number of

@@ -87,9 +87,9 @@ impl Retry {
         (self.since, self.patience, self.bound) = (now, patience, self.policy.first);
     }
 
-    /// Something went forward: patience begins again.
-    pub(crate) fn moved(&mut self, now: Instant) {
-        self.since = now;
+    /// Something went forward then: patience begins again.
+    pub(crate) fn moved(&mut self, at: Instant) {
+        self.since = self.since.max(at);
     }
 
     /// A server asks for time: retries for at least that long.

@@ -447,6 +447,9 @@ impl<'a> Simulation<'a> {
         };
         *sent += answer.len_bytes;
         let servers = &self.nodes[of.node].servers;
+        if answer.len_bytes >= BLOCK {
+            servers.measured(&place.server, (answer.len_bytes as f64 / waited) as u64, now);
+        }
         if let Some(wrong) = wrong_block(at, of.shard, &range, self.fleet.blocks) {
             self.tally.wrong += 1;
             passes.sources.attempts.add_lasting(&place.server, "other bytes".to_owned());

@@ -172,6 +172,14 @@ mod tests {
     }
 
     #[test]
+    fn caches_that_are_full_are_waited_for() {
+        let fleet = Fleet { nodes: 300, caches: 3, connections: 64, ..Fleet::thousand() };
+        let tally = check(&fleet);
+        assert_eq!((tally.origin, tally.director_of_one), ((0, 0), 1));
+        assert!(tally.busy > 0, "{tally:?}");
+    }
+
+    #[test]
     fn a_director_that_is_full_is_asked_again_at_other_times() {
         let fleet = Fleet { director_per_second: 100, ..thousand() };
         let tally = check(&fleet);

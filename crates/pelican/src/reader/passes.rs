@@ -114,6 +114,12 @@ impl Passes {
         }
         if self.sources.is_busy() {
             self.retry.bear(self.patience);
+            // A queue that moves is waited in: what others of this client got shows that the turn of
+            // this object comes, too.
+            let gave = self.sources.worth_asking().filter_map(|server| servers.gave_at(server));
+            if let Some(at) = gave.max() {
+                self.retry.moved(at);
+            }
         }
         let asked = self.sources.end_pass(wait, now);
         match asked.and_then(|asked| self.retry.again(Some(asked), now)) {

@@ -98,6 +98,11 @@ impl Servers {
         })
     }
 
+    /// When the server last sent as much as shows its speed.
+    pub(crate) fn gave_at(&self, server: &Server) -> Option<Instant> {
+        self.known(server, |known| known.rate.filter(|(rate, _)| *rate > 0).map(|(_, at)| at))
+    }
+
     /// Records how the server spells names in listings.
     pub(crate) fn spells(&self, server: &Server, spelling: Spelling) {
         self.known(server, |known| known.spelling = Some(spelling));
@@ -167,6 +172,9 @@ mod tests {
         assert!(servers.unreachable_for(&b, now).is_none());
         assert_eq!((servers.rate(&a, now), servers.rate(&b, now)), (Some(7), None));
         assert_eq!(servers.rate(&a, later(600)), None);
+        assert_eq!((servers.gave_at(&a), servers.gave_at(&b)), (Some(now), None));
+        servers.measured(&b, 0, now);
+        assert_eq!(servers.gave_at(&b), None);
         servers.answered(&a);
         assert!(servers.unreachable_for(&a, now).is_none());
     }

@@ -239,6 +239,11 @@ impl Sources {
         self.wrong_at == Some(position)
     }
 
+    /// The servers that are still worth asking.
+    pub(crate) fn worth_asking(&self) -> impl Iterator<Item = &Server> {
+        self.list.iter().filter(|source| !source.out).map(|source| &source.place.server)
+    }
+
     /// Whether a server has too much to do.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy
