@@ -96,6 +96,8 @@ pub const PACK_RATES: Artifact =
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// A program that prints an order, for Python to compare.
 pub const PRINT_ORDER: Artifact = Artifact::new(RUNTIME, "example", "print_order", &[]);
+/// A bundle of very many shards.
+pub const SCALE: Artifact = Artifact::new(("gular-order", "crates/order"), "example", "scale", &[]);
 /// A program that prints a tally, for Python to compare.
 pub const PRINT_TALLY: Artifact = Artifact::new(RUNTIME, "example", "print_tally", &[]);
 /// A program that writes metrics, for `TensorBoard` to read.

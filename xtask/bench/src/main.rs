@@ -13,6 +13,7 @@ mod loader;
 mod pack;
 mod python_image;
 mod rates;
+mod scale;
 mod shuffle;
 mod soak;
 mod squashfs;
@@ -128,6 +129,9 @@ enum What {
     /// How well orders mix samples that are stored class by class, by the batches they make;
     /// writes docs/bench/shuffle.svg.
     Shuffle,
+    /// Time and memory of a bundle of 10⁵ shards and 10⁹ samples, and a simulated fleet of 1,000
+    /// nodes behind 10 caches: what reaches the origin and the director.
+    Scale(scale::Settings),
     /// Four processes publish and fetch through servers that fail in every way we know, and are
     /// killed at random moments; at the end every byte is compared. A failure names its seed.
     Soak(soak::Settings),
@@ -258,6 +262,9 @@ fn run(args: &Args) -> Result<()> {
             loader::run(&workspace, &programs, settings, &work.join("loader"))
         }
         What::Load(_) | What::Peers(_) | What::Rates | What::Soak(_) => unreachable!("done before"),
+        What::Scale(settings) => {
+            scale::run(&release(&cargo::SCALE)?, settings, &work.join("scale"))
+        }
         What::Shuffle => shuffle::run(&workspace, &release(&cargo::PRINT_ORDER)?),
     }
 }
