@@ -398,7 +398,7 @@ impl<'a> Simulation<'a> {
         self.changed(host);
     }
 
-    /// Computes anew when the server's next answer ends.
+    /// Computes again when the server's next answer ends.
     fn changed(&mut self, host: usize) {
         self.changes[host] += 1;
         if let Some(end) = self.hosts[host].next_end() {

@@ -1,6 +1,6 @@
 //! A simulated fleet: nodes that read the same objects from the same caches, with the reader's own
-//! decisions ([`Passes`](crate::reader::passes::Passes), `Servers`, `Routes`, `Retry`). Time is a
-//! value, there is no network, and the same settings always give the same result. For benchmarks.
+//! decisions (`Passes`, `Servers`, `Routes`, `Retry`). Time is a value, there is no network, and the
+//! same settings always give the same result. For benchmarks.
 //!
 //! ```text
 //! nodes ─ lanes ─▶ director (names six caches, in an order of its own for each node)
