@@ -7,7 +7,7 @@ use crate::support::{files, jpeg, options, png, put, run};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
 use gular_pack::{
     Classes, Error, FieldColumns, LabelColumn, Labels, LayoutError, PackReport, PlanOptions,
-    ShardError, SourceError, TableOptions, Unlabelled, pack,
+    ShardError, TableOptions, Unlabelled, pack,
 };
 
 /// Key, split, label, and further values, of every sample in order of keys.

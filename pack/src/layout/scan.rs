@@ -432,7 +432,10 @@ impl Meaning {
                 }
                 if let Some(unread) = not_read::unread(&scan.tables, &[], options) {
                     doubt.text = format!("{}; {}", unread.text, doubt.text);
-                    doubt.readings.iter_mut().for_each(|way| way.asks = true);
+                    for way in &mut doubt.readings {
+                        way.ask();
+                        way.asks = true;
+                    }
                     // Files of this format are no tables.
                     let tables = doubt.readings.iter_mut().filter_map(|way| way.tables.as_mut());
                     tables.for_each(Vec::clear);
