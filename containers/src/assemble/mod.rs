@@ -50,6 +50,8 @@ pub struct Parts<'a> {
     pub program: Option<&'a Path>,
     /// The folder that relative paths of the recipe start from.
     pub dir: &'a Path,
+    /// The lock file, which the build writes.
+    pub lock_path: &'a Path,
 }
 
 /// An image's files, before what runtimes need is added.

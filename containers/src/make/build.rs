@@ -142,6 +142,7 @@ fn assembled(
         conda,
         program: program.map(|program| program.path.as_path()),
         dir: &project.dir,
+        lock_path: &project.lock_path,
     };
     let mut before = BeforeProgram::lay(&parts)?;
     let steps = steps(options, project, lock, &mut before, watch)?;
