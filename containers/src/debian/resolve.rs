@@ -84,6 +84,21 @@ impl Archive {
         self.packages.get(name)
     }
 
+    /// The package of a name; that which provides it, if it is the only one, as in apt.
+    fn named(&self, name: &str) -> Option<&DebianPackage> {
+        self.get(name).or_else(|| match self.providers(name).as_slice() {
+            [only] => self.get(only),
+            _ => None,
+        })
+    }
+
+    /// The packages that provide a name.
+    fn providers(&self, name: &str) -> Vec<&str> {
+        let provided = self.provided.get(name).into_iter().flatten();
+        let names: BTreeSet<&str> = provided.map(|(name, _)| name.as_str()).collect();
+        names.into_iter().collect()
+    }
+
     /// Packages that satisfy a relation: that of its name first, then those that provide it.
     fn candidates<'a>(&'a self, relation: &'a Relation) -> impl Iterator<Item = &'a DebianPackage> {
         let holds = |version: Option<&Version>| match &relation.constraint {
@@ -118,11 +133,12 @@ pub(super) fn resolve_with<'a>(
 ) -> Result<Vec<&'a DebianPackage>> {
     let mut chosen: BTreeMap<&str, &DebianPackage> = BTreeMap::new();
     let mut todo = VecDeque::new();
-    let unknown: Vec<&String> = wanted.iter().filter(|name| archive.get(name).is_none()).collect();
+    let unknown: Vec<&String> =
+        wanted.iter().filter(|name| archive.named(name).is_none()).collect();
     if !unknown.is_empty() {
         return Err(unknown_names(archive, &unknown));
     }
-    for package in wanted.iter().filter_map(|name| archive.get(name)) {
+    for package in wanted.iter().filter_map(|name| archive.named(name)) {
         if chosen.insert(&package.name, package).is_none() {
             todo.push_back(package);
         }
@@ -155,6 +171,15 @@ pub(super) fn resolve_with<'a>(
 
 /// The error for names that the archive does not have: all of them, with similar ones.
 fn unknown_names(archive: &Archive, names: &[&String]) -> Error {
+    if let Some((name, providers)) =
+        names.iter().map(|name| (name, archive.providers(name))).find(|(_, by)| !by.is_empty())
+    {
+        return Error::Package {
+            name: (*name).clone(),
+            reason: "it is no package, and several provide it".to_owned(),
+            hint: Some(format!("name one of them: `{}`", providers.join("`, `"))),
+        };
+    }
     let near = |name: &&&String| {
         let near = archive.packages.keys().map(|key| (strsim::osa_distance(name, key), key));
         near.min().filter(|(distance, _)| *distance <= 2).map(|(_, key)| key.clone())
@@ -323,6 +348,17 @@ pub(super) mod tests {
         assert!(
             with_mawk.contains(&"mawk=1.3".to_owned()) && !with_mawk.contains(&"gawk=5".to_owned())
         );
+    }
+
+    #[test]
+    fn a_name_that_one_package_provides_is_that_package() {
+        let archive = archive(&[
+            ("fortune-mod", "1", "Provides: fortune, game\n"),
+            ("chess", "2", "Provides: game\n"),
+        ]);
+        assert_eq!(names(&archive, &["fortune"]), ["fortune-mod=1"]);
+        let error = resolve(&archive, &["game".to_owned()]).unwrap_err();
+        assert_eq!(error.hint().unwrap(), "name one of them: `chess`, `fortune-mod`");
     }
 
     #[test]

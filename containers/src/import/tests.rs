@@ -542,7 +542,13 @@ fn a_program_starts_with_the_files_and_words_that_it_was_given() {
             ),
         ),
         ("CMD exec python train.py", format!("set -- python /app/train.py\n{run}")),
-        ("CMD [\"./run.sh\", \"1.5\"]", format!("set -- /app/run.sh 1.5\n{run}")),
+        ("CMD [\"./run.sh\", \"1.5\"]", format!("cd /app || exit\nset -- /app/run.sh 1.5\n{run}")),
+        ("CMD [\"./tool\", \"1.5\"]", format!("set -- /app/tool 1.5\n{run}")),
+        (
+            "WORKDIR /\nCOPY train.py .\nCMD python -m train",
+            format!("cd / || exit\nset -- python -m train\n{run}"),
+        ),
+        ("WORKDIR /\nCMD python -m json.tool", format!("set -- python -m json.tool\n{run}")),
         (
             "CMD [\"python\", \"-m\", \"train\"]",
             format!("cd /app || exit\nset -- python -m train\n{run}"),

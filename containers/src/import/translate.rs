@@ -538,11 +538,8 @@ impl Work<'_> {
             Start::Shell(_) | Start::Script(_) => false,
         };
         let is_program = entrypoint.as_ref().is_none_or(is_interpreter);
-        let needs_folder = self.folder != "/"
-            && [entrypoint.as_ref(), command.as_ref()]
-                .into_iter()
-                .flatten()
-                .any(|found| self.is_of_folder(found));
+        let needs_folder =
+            [&entrypoint, &command].into_iter().flatten().any(|found| self.is_of_folder(found));
         let entrypoint = entrypoint.map(|found| self.absolute(found, true));
         let command = command.map(|found| self.absolute(found, is_program));
         let is_shell = |found: &Start| {
@@ -577,17 +574,37 @@ impl Work<'_> {
     /// Whether a program depends on the folder in which it is started.
     fn is_of_folder(&self, found: &Start) -> bool {
         let words = match found {
-            Start::Shell(_) => return true,
+            Start::Shell(_) => return self.folder != "/",
             Start::Script(_) => return false,
             Start::Words(words) => words,
         };
         let Some(program) = words.first() else { return false };
         let rest = words.get(1..).unwrap_or_default();
         let has = |option: &str| rest.iter().any(|word| word == option);
-        let is_unknown = |word: &String| {
-            word.contains('/') && !word.starts_with('/') && self.file_of(word, true).is_none()
-        };
-        is_interpreter(program) && (has("-m") || has("-c") || has("-lc")) || is_unknown(program)
+        let at_module = rest.iter().position(|word| word == "-m");
+        let module = at_module.and_then(|at| rest.get(at + 1)?.split('.').next());
+        // In `/`, there is nothing else that a program could look for.
+        if self.folder == "/" {
+            return is_interpreter(program) && module.is_some_and(|name| self.has_module(name));
+        }
+        let is_unknown = program.contains('/')
+            && !program.starts_with('/')
+            && self.file_of(program, true).is_none();
+        let mut started = words.iter().take(if is_interpreter(program) { 2 } else { 1 });
+        // What a script of a shell names is looked for where it is started.
+        let is_script = started.any(|word| {
+            word.ends_with(".sh") && self.copied.here(&joined(&self.folder, word)).is_some()
+        });
+        let reads_there = module.is_some() || has("-c") || has("-lc");
+        is_interpreter(program) && reads_there || is_unknown || is_script
+    }
+
+    /// Whether a module of Python of this name was copied to the working folder.
+    fn has_module(&self, name: &str) -> bool {
+        [name.to_owned(), format!("{name}.py")].iter().any(|file| {
+            let here = self.copied.here(&joined(&self.folder, file));
+            here.is_some_and(|here| self.options.context.join(here).exists())
+        })
     }
 
     /// The words of a program with absolute paths of copied files: of those that exist, of scripts, and
