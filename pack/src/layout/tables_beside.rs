@@ -139,9 +139,8 @@ impl TablesBeside {
                 self.table(path, extension);
             }
             _ if has_no_header(path, extension) => {
-                if self.lists.len() < MOST_NAMED {
-                    self.lists.extend(of_labels(path, &first_line(path, MOST_LINE)));
-                }
+                let list = of_labels(path, &first_line(path, MOST_LINE));
+                self.lists.extend(list.filter(|_| self.lists.len() < MOST_NAMED));
             }
             extension if TABLES.contains(&extension) => {
                 self.of_split(path);
