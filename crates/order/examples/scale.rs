@@ -85,7 +85,7 @@ fn write(dir: &Path, n_shards: u64, samples: u64, bytes: usize) -> Result<Value,
         };
         match n % MAX_LINKS {
             0 if n > 0 => {
-                fs::copy(data.join(file.name.as_str()), data.join(name.as_str())).map(drop)?
+                fs::copy(data.join(file.name.as_str()), data.join(name.as_str())).map(drop)?;
             }
             _ => fs::hard_link(from, data.join(name.as_str()))?,
         }
