@@ -813,8 +813,16 @@ def _is_generator(value: Any) -> bool:
 def _uses_only_its_argument(function: Any) -> bool:
     """Whether ``function`` is seen to draw no random numbers but those of its argument: it refers to
     no module that might, and to none of NumPy's own generators."""
-    modules = {value.__name__ for value in _reached(function) if isinstance(value, types.ModuleType)}
-    return modules <= {"numpy", "math"}
+    reached = _reached(function)
+    modules = {value.__name__ for value in reached if isinstance(value, types.ModuleType)}
+    return modules <= {"numpy", "math"} and not any(map(_is_of_shared_generator, reached))
+
+
+def _is_of_shared_generator(value: Any) -> bool:
+    """Whether it is what `random` and `numpy.random` have, such as `rand`, or belongs to some object."""
+    module = str(getattr(value, "__module__", None))
+    of_object = isinstance(value, types.BuiltinMethodType) and not isinstance(value.__self__, (types.ModuleType, type(None)))
+    return of_object or module == "random" or module.startswith("numpy.random")
 
 
 def _reached(function: Any) -> List[Any]:

@@ -230,11 +230,18 @@ def imports(sample, rng):
     return sample if random.random() < 2 else None
 
 
+DRAW = np.random.rand
+
+
+def by_another_name(sample, rng):
+    return sample if DRAW() < 2 else None
+
+
 def usual_places():
     """Where a function is called unless the user says so: in threads where Python is free-threaded and
     the results are those of processes, else in processes."""
     safe = {"unchanged": unchanged, "chain": A.Compose([A.GaussNoise(p=1)])}
-    others = {"globals": through_globals, "imports": imports, "torchvision": v2.Compose([v2.ColorJitter(0.2)])}
+    others = {"globals": through_globals, "imports": imports, "named": by_another_name, "torchvision": v2.Compose([v2.ColorJitter(0.2)])}
     found = {name for name, each in {**safe, **others}.items() if gular.each._is_safe_in_threads(gular.each._called(each), each)}
     check("what is the same in threads", found == set(safe), str(found))
     real = getattr(sys, "_is_gil_enabled", None)
