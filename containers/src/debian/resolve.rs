@@ -176,7 +176,7 @@ fn unknown_names(archive: &Archive, names: &[&String]) -> Error {
     {
         return Error::Package {
             name: (*name).clone(),
-            reason: "it is no package, and several provide it".to_owned(),
+            reason: "no package has this name, and several provide it".to_owned(),
             hint: Some(format!("name one of them: `{}`", providers.join("`, `"))),
         };
     }

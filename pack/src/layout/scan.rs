@@ -436,7 +436,7 @@ impl Meaning {
                         way.ask();
                         way.asks = true;
                     }
-                    // Files of this format are no tables.
+                    // A file of this format is not read as a table.
                     let tables = doubt.readings.iter_mut().filter_map(|way| way.tables.as_mut());
                     tables.for_each(Vec::clear);
                 } else if !doubt.readings.iter().any(|way| way.tables.is_some()) {
