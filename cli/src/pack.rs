@@ -210,7 +210,7 @@ pub(crate) struct PackArgs {
     pub(crate) mask_colours: Option<PathBuf>,
     /// The property of polygons that is their class: `class`, or `kind:road=1,building=2`
     ///
-    /// For masks that are GeoJSON files. The values of the property are numbers from 0 to 254, or
+    /// For masks that are GeoJSON files or shapefiles. The values of the property are numbers from 0 to 254, or
     /// names whose numbers are given. Without it all polygons have class 1. Pixels in no polygon
     /// have class 0.
     #[arg(

@@ -1,10 +1,12 @@
-//! Masks that are polygons of GeoJSON.
+//! Masks that are polygons of GeoJSON and of shapefiles.
 
 use gular_bundle::{Dtype, MadeValue};
 use gular_codec::{DecodeOptions, Decoder};
 use gular_pack::{
     Error, Fit, Labels, MaskClass, PayloadOptions, PlanOptions, RawOptions, Remedy, RunError,
 };
+
+use shapefile::{Point, Polygon, PolygonRing};
 
 use crate::fields::field;
 use crate::support::{png, put, run, samples, small_shards};
@@ -114,4 +116,70 @@ fn what_is_not_polygons_on_the_image_is_refused() {
         let error = MaskClass::parse(class).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// Writes the polygons of [`TWO`] as a shapefile: a column of numbers and one of words.
+fn write_shapes(path: &std::path::Path) {
+    let name = |text: &str| dbase::FieldName::try_from(text).unwrap();
+    let table = dbase::TableWriterBuilder::new()
+        .add_numeric_field(name("id"), 5, 0)
+        .add_character_field(name("kind"), 10);
+    let mut file = shapefile::Writer::from_path(path, table).unwrap();
+    let ring = |points: &[(f64, f64)]| points.iter().map(|(x, y)| Point::new(*x, *y)).collect();
+    let square = [(1., 1.), (7., 1.), (7., 7.), (1., 7.), (1., 1.)];
+    let hole = [(3., 3.), (5., 3.), (5., 5.), (3., 5.), (3., 3.)];
+    let square = Polygon::with_rings(vec![
+        PolygonRing::Outer(ring(&square)),
+        PolygonRing::Inner(ring(&hole)),
+    ]);
+    let strip = [(6., 0.), (12., 0.), (12., 2.), (6., 2.), (6., 0.)];
+    let strip = Polygon::new(PolygonRing::Outer(ring(&strip)));
+    for (shape, id, kind) in [(square, 5.0, "road"), (strip, 6.0, "tree")] {
+        let mut row = dbase::Record::default();
+        row.insert("id".to_owned(), dbase::FieldValue::Numeric(Some(id)));
+        row.insert("kind".to_owned(), dbase::FieldValue::Character(Some(kind.to_owned())));
+        file.write_shape_and_record(&shape, &row).unwrap();
+    }
+}
+
+#[test]
+fn shapefiles_become_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = (dir.path().join("images"), dir.path().join("masks"));
+    put(&images, "0.png", &png(0));
+    std::fs::create_dir(&masks).unwrap();
+    write_shapes(&masks.join("0.shp"));
+    put(&masks, "0.cpg", b"UTF-8");
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let cases = [(None, 1, 1), (Some("id"), 5, 6), (Some("kind:road=2,tree=0"), 2, 0)];
+    for (number, (class, square, strip)) in cases.into_iter().enumerate() {
+        let out = dir.path().join(format!("out{number}"));
+        let report = run(&images, &out, plan(class, &masks), 1).unwrap();
+        let warnings = report.warnings.join("\n");
+        assert!(!warnings.contains("belong"), "the parts of a shapefile are its own: {warnings}");
+        let (_, found) = samples(&out);
+        for (_, values) in found.values() {
+            let (_, found) = decoder.decode_values(&values[1]).unwrap();
+            let found: Vec<u8> = found.into_iter().map(|v| u8::try_from(v).unwrap()).collect();
+            assert_eq!(found, expected(square, strip), "{class:?}");
+        }
+    }
+    let refuse = |class: Option<&str>, expected: &str| {
+        let error = run(&images, &dir.path().join("bad"), plan(class, &masks), 1).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    refuse(Some("name"), "properties are `id`, `kind`");
+    put(&masks, "0.prj", b"GEOGCS[\"GCS_WGS_1984\",DATUM[\"D_WGS_1984\"]]");
+    refuse(None, "in EPSG:4326, but its image has no location");
+    std::fs::remove_file(masks.join("0.prj")).unwrap();
+    // The second row is deleted: which shape has which row is no longer known.
+    let mut table = std::fs::read(masks.join("0.dbf")).unwrap();
+    let rows = usize::from(u16::from_le_bytes([table[8], table[9]]));
+    let row = usize::from(u16::from_le_bytes([table[10], table[11]]));
+    table[rows + row] = b'*';
+    put(&masks, "0.dbf", &table);
+    refuse(Some("id"), "another number of rows");
+    run(&images, &dir.path().join("no-classes"), plan(None, &masks), 1).unwrap();
+    std::fs::remove_file(masks.join("0.dbf")).unwrap();
+    refuse(Some("id"), "it has no `.dbf`");
 }

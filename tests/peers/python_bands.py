@@ -13,11 +13,12 @@ try:
     import numpy as np
     import rasterio
     import rasterio.drivers
+    import shapefile
     from PIL import Image
-    from rasterio.enums import Resampling
+    from rasterio.enums import Resampling, WktVersion
     from rasterio.transform import from_origin
 except ImportError as missing:
-    print(f"skip python_bands: {missing.name} missing, install: pip install numpy rasterio pillow")
+    print(f"skip python_bands: {missing.name} missing, install: pip install numpy rasterio pillow pyshp")
     sys.exit(0)
 
 import gular
@@ -81,8 +82,20 @@ def patches():
     check("and they are the same bands", all(same), str(same))
 
 
+def shapes_of(path, features, crs):
+    """A shapefile, with the system in ESRI's words as GDAL writes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with shapefile.Writer(str(path), shapeType=shapefile.POLYGON) as file:
+        file.field("id", "N", 5)
+        for feature in features:
+            file.poly(feature["geometry"]["coordinates"])
+            file.record(feature["properties"]["id"])
+    system = rasterio.crs.CRS.from_string(crs).to_wkt(version=WktVersion.WKT1_ESRI)
+    path.with_suffix(".prj").write_text(system)
+
+
 def polygons():
-    """Masks of GeoJSON, against rasterio's own."""
+    """Masks of GeoJSON and of shapefiles, against rasterio's own."""
     from rasterio.features import rasterize
 
     places = {"EPSG:32632": (600_000, 5_300_000, 10), "EPSG:4326": (10.0, 48.0, 0.0001)}
@@ -110,12 +123,18 @@ def polygons():
             if crs != "EPSG:4326":
                 whole["crs"] = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:EPSG::{crs[5:]}"}}
             (folder / f"images/{i}.geojson").write_text(json.dumps(whole))
+            shapes_of(folder / f"shapes/{i}", features, crs)
             expected[f"{i}.tif"] = rasterize(shapes, (90, 100), transform=transform)
         options = ["--as", "arrays", "--labels", "none", "--images", "{key}.tif", "--mask", "{key}.geojson", "--mask-class", "id"]
         program("pack", folder / "images", f"{folder}.bundle", *options)
         found = epoch(f"{folder}.bundle", "mask", fields=["mask"], transform=gular.Resize(90, 100))
         same = [int((found[key] != mask).sum()) for key, mask in expected.items()]
         check(f"polygons are what GDAL makes of them, {crs}", len(found) == 4 and not any(same), str(same))
+        of_shapes = [*options[:-3], "./" + str(folder / "shapes/{key}.shp"), "--mask-class", "id"]
+        program("pack", folder / "images", f"{folder}.shapes", *of_shapes)
+        found = epoch(f"{folder}.shapes", "mask", fields=["mask"], transform=gular.Resize(90, 100))
+        same = [int((found[key] != mask).sum()) for key, mask in expected.items()]
+        check(f"and those of shapefiles, {crs}", len(found) == 4 and not any(same), str(same))
         program("pack", folder / "images", f"{folder}.tiles", *options, "--tile", "32")
         tiles = epoch(f"{folder}.tiles", "mask", fields=["mask"], transform=gular.Resize(32))
         right = []

@@ -46,6 +46,8 @@ pub enum Remedy {
     TakeFirstFrame,
     /// It would be accepted if locations were not compared.
     Align,
+    /// As `Align`, of polygons.
+    AlignPolygons,
     /// It would be accepted if coarser files were brought to the pixels of the finest.
     Resample,
     /// It would be accepted as a mask if the classes of its colours were given.

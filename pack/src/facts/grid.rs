@@ -58,15 +58,18 @@ impl Grid {
         Ok(Some([x0, right.0 - x0, down.0 - x0, y0, right.1 - y0, down.1 - y0]))
     }
 
-    /// Returns the way from coordinates in `crs` to columns and rows; `None` if it has no location.
+    /// Returns the way from coordinates in `crs`, or in this grid's own system, to columns and rows;
+    /// `None` if it has no location.
     ///
     /// # Errors
     /// Why there is none, in words.
     pub(crate) fn pixels_of(
         &self,
-        crs: &str,
+        crs: Option<&str>,
     ) -> Result<Option<impl Fn([f64; 2]) -> [f64; 2]>, String> {
-        if let Some(own) = self.crs.as_deref().filter(|own| essence(own) != essence(crs)) {
+        if let Some((own, crs)) = self.crs.as_deref().zip(crs)
+            && essence(own) != essence(crs)
+        {
             let (own, crs) = both_shown(own, crs);
             return Err(format!("its coordinates are in {crs}, but its image is in {own}"));
         }

@@ -180,7 +180,10 @@ impl PlannedFile<'_> {
         let polygons = match (last, &of.make) {
             (Some((_, polygons)), Make::Window { .. }) => polygons,
             _ => {
-                Arc::new(Polygons::parse(&self.read()?, class)?.placed(image.grid.as_ref(), whole)?)
+                let polygons = Polygons::parse(self.path, &self.read()?, class, &|path| {
+                    of.source.head(path, Polygons::MOST_READ)
+                })?;
+                Arc::new(polygons.placed(image.grid.as_ref(), !image.ignores_place, whole)?)
             }
         };
         *self.last.borrow_mut() = Some((self.path.to_owned(), Arc::clone(&polygons)));
@@ -201,19 +204,26 @@ pub(crate) struct OfImage {
     pub(crate) corner: (u32, u32),
     /// Where the image, or the scene, is on the Earth, if other files are compared with it.
     pub(crate) grid: Option<Grid>,
+    /// Whether other files belong to its pixels, whatever they say of their place.
+    pub(crate) ignores_place: bool,
 }
 
 impl OfImage {
+    /// The place that those of other files are compared with.
+    fn compared(&self) -> Option<&Grid> {
+        self.grid.as_ref().filter(|_| !self.ignores_place)
+    }
+
     /// The transform from its columns and rows to those of a file, if both have a location.
     fn to_file(&self, geo: Option<&Geo>) -> Result<Option<[f64; 6]>, Fault> {
-        let Some((grid, geo)) = self.grid.as_ref().zip(geo) else { return Ok(None) };
+        let Some((grid, geo)) = self.compared().zip(geo) else { return Ok(None) };
         let hint = Some("bring both files to the same CRS, for example with `gdalwarp`");
         grid.to_file(&Grid::of(geo)).map_err(|reason| Fault::new(reason, hint))
     }
 
     /// Checks that a file is where its image is.
     fn check_place(&self, geo: &Geo) -> Result<(), Fault> {
-        let Some((grid, size)) = self.grid.as_ref().zip(self.size) else { return Ok(()) };
+        let Some((grid, size)) = self.compared().zip(self.size) else { return Ok(()) };
         match grid.difference(&Grid::of(geo), size) {
             None => Ok(()),
             Some(reason) => {
@@ -274,7 +284,7 @@ impl FilesOf {
             }
             Make::Array { dtype, shape, axes, on_image, frame } => {
                 let limits = decoder.options().limits;
-                if image.grid.is_some()
+                if image.compared().is_some()
                     && let Some(geo) = array::geo(&file, &limits, pages)?
                 {
                     image.check_place(&geo)?;
@@ -307,7 +317,7 @@ impl FilesOf {
             Make::Framed { dtype, frame } => {
                 let limits = decoder.options().limits;
                 let geo = array::geo(&file, &limits, pages)?;
-                if let Some(geo) = geo.as_ref().filter(|_| image.grid.is_some()) {
+                if let Some(geo) = geo.as_ref().filter(|_| image.compared().is_some()) {
                     image.check_place(geo)?;
                 }
                 let (size, values) = mask(&file, *dtype, decoder, pages)?;

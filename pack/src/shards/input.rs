@@ -70,8 +70,10 @@ pub(crate) struct InputReader<'a> {
     decoder: Decoder,
     maker: Maker<'a>,
     files: ReadFiles<'a>,
-    /// Whether images are compared with their files by their locations on the Earth.
-    compares_places: bool,
+    /// Whether images have files of other fields.
+    has_files: bool,
+    /// Whether these belong to their pixels, whatever they say of their place.
+    ignores_places: bool,
     scenes: Scenes,
     pixels: &'a PixelBudget,
     /// Memory of the last file, for the next: the system maps and clears new memory.
@@ -97,7 +99,8 @@ impl<'a> InputReader<'a> {
             limits,
             decoder: Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() }),
             maker: Maker { recipe: &plan.recipe, spares, statistics: false, pages },
-            compares_places: align != Align::Ignore && !files.is_empty(),
+            has_files: !files.is_empty(),
+            ignores_places: align == Align::Ignore,
             files,
             scenes: Scenes::new(max_pixels, pages, unpacked),
             pixels,
@@ -269,11 +272,11 @@ impl<'a> InputReader<'a> {
                 _ => self.plan.recipe.size(),
             },
         };
-        let grid = match self.compares_places && self.options.inputs == Inputs::Arrays {
+        let grid = match self.has_files && self.options.inputs == Inputs::Arrays {
             true => array::geo(bytes, &self.limits, self.options.pages)?.map(|geo| Grid::of(&geo)),
             false => None,
         };
-        Ok(OfImage { size, grid, ..OfImage::default() })
+        Ok(OfImage { size, grid, ignores_place: self.ignores_places, ..OfImage::default() })
     }
 
     /// Makes the value of a sample that is a tile or has several files; `None` for others.
@@ -331,9 +334,10 @@ impl<'a> InputReader<'a> {
             return Err(Fault::new(reason, None));
         }
         let value = self.maker.array(ArrayValues { values, geo: Some(geo), valid })?;
-        let grid = self.compares_places.then_some(scene_grid);
+        let grid = self.has_files.then_some(scene_grid);
         let corner = corner.unwrap_or_default();
-        Ok((value, OfImage { size: Some(scene), corner, grid }))
+        let ignores_place = self.ignores_places;
+        Ok((value, OfImage { size: Some(scene), corner, grid, ignores_place }))
     }
 
     /// The value of a tile, whose scene has `bytes` bytes.

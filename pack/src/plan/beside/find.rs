@@ -11,7 +11,7 @@ use gular_codec::{DecodeOptions, Decoder, Format, Limits, Orientation};
 use serde_json::Value;
 
 use super::colours::{BEYOND, MaskColours};
-use super::polygons::{MaskClass, Polygons, is_geojson_name};
+use super::polygons::{MaskClass, Polygons, is_of_polygons, is_part_of_shapefile};
 use crate::facts::{
     BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, is_nifti_name, setting,
     stem_and_extension,
@@ -439,6 +439,10 @@ impl Finding {
         }
         let name = &self.name;
         let mut found = self.stems.find(key, placed);
+        let all = found.len() as u64;
+        if self.is_mask && found.len() > 1 {
+            found.retain(|of| !is_part_of_shapefile(&of.path));
+        }
         if found.len() > 1 {
             let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
             let reason = format!("several files match it as its `{name}`: {}", paths.join(", "));
@@ -453,7 +457,7 @@ impl Finding {
             return Err(Fault::new(reason, Some("add the file")));
         };
         self.look(key, &found, size)?;
-        self.seen.used += 1;
+        self.seen.used += all;
         if self.tile.is_some() {
             self.last = Some((key.to_owned(), found.clone()));
         }
@@ -467,12 +471,12 @@ impl Finding {
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
         let is_mask = self.is_mask;
-        if is_mask && is_geojson_name(&extension) {
+        if is_mask && is_of_polygons(&extension) {
             return self.polygons((key, path), *bytes);
         }
         if let Some(other) = &self.seen.polygons {
             let reason =
-                format!("its `{name}`, `{path}`, is not GeoJSON, but that of `{other}` is");
+                format!("its `{name}`, `{path}`, is no file of polygons, but that of `{other}` is");
             return fault(reason, Some("use files of one kind for a field"));
         }
         let is_array = match extension.as_str() {
@@ -620,17 +624,19 @@ impl Finding {
         let others = array.or(self.seen.file.as_ref()).filter(|_| self.seen.polygons.is_none());
         let (name, fault) = (&self.name, |reason, hint| Err(Fault::new(reason, Some(hint))));
         if let Some(other) = others {
-            let reason =
-                format!("its `{name}`, `{path}`, is GeoJSON, but that of `{other}` is not");
+            let reason = format!(
+                "its `{name}`, `{path}`, is a file of polygons, but that of `{other}` is not"
+            );
             return fault(reason, "use files of one kind for a field");
         }
         if self.colours.is_some() {
-            let reason = format!("its `{name}`, `{path}`, is GeoJSON, which has no colours");
+            let reason =
+                format!("its `{name}`, `{path}`, is a file of polygons, which have no colours");
             return fault(reason, "leave out the table of colours");
         }
         if let Some(ignore) = self.ignore.filter(|ignore| *ignore != i64::from(BEYOND)) {
             let reason = format!(
-                "its `{name}`, `{path}`, is GeoJSON, of which masks have {BEYOND} in pixels without a class, not {ignore}"
+                "its `{name}`, `{path}`, is a file of polygons, of which masks have {BEYOND} in pixels without a class, not {ignore}"
             );
             return fault(reason, "leave out that number");
         }

@@ -5,12 +5,18 @@ use serde_json::Value;
 use super::{INSIDE, MaskClass, Polygon, Polygons};
 use crate::facts::Fault;
 
+/// What coordinates are in unless a file says otherwise. RFC 7946, section 4.
+const DEFAULT_CRS: &str = "EPSG:4326";
+
 impl Polygons {
-    pub(crate) fn parse(file: &[u8], class: Option<&MaskClass>) -> Result<Self, Fault> {
+    pub(super) fn of_geojson(file: &[u8], class: Option<&MaskClass>) -> Result<Self, Fault> {
         let text = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
         let wrong = |what: String| Fault::new(format!("it is not GeoJSON: {what}"), None);
         let value: Value = serde_json::from_slice(text).map_err(|e| wrong(e.to_string()))?;
-        let mut made = Self { crs: crs_of(&value)?, all: Vec::new() };
+        let named = crs_of(&value)?;
+        let is_default = named.is_none();
+        let crs = Some(named.unwrap_or_else(|| DEFAULT_CRS.to_owned()));
+        let mut made = Self { crs, is_default, all: Vec::new() };
         match value["type"].as_str() {
             Some("FeatureCollection") => {
                 let features = value["features"].as_array();

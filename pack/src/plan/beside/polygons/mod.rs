@@ -1,4 +1,4 @@
-//! Masks whose classes are polygons.
+//! Masks whose classes are polygons, of GeoJSON or of shapefiles.
 //!
 //! ```text
 //! coordinates ─ transform of the image, if it has a location ─▶ columns and rows ─ scan lines ─▶ mask
@@ -9,24 +9,31 @@
 mod fill;
 mod geojson;
 mod mask_class;
+mod shapefile;
 
-use crate::facts::{Fault, Grid};
+use std::io;
+
+use crate::facts::{Fault, Grid, Remedy};
 
 use fill::PlacedPolygon;
 pub(crate) use fill::PlacedPolygons;
 pub use mask_class::MaskClass;
+pub(crate) use shapefile::is_part_of_shapefile;
 
 /// The class of polygons without a class of their own.
 const INSIDE: u8 = 1;
+/// The extension of the shapes of a shapefile.
+const SHAPES: &str = "shp";
 /// Larger files take more memory than a thread should.
 const MOST_BYTES: u64 = 256 << 20;
-/// What coordinates are in unless a file says otherwise. RFC 7946, section 4.
-const DEFAULT_CRS: &str = "EPSG:4326";
 
 /// The polygons of a file, in its coordinates.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Polygons {
+    /// What the coordinates are in, if the files say it.
     crs: Option<String>,
+    /// Whether `crs` is only what a format has unless a file says otherwise.
+    is_default: bool,
     all: Vec<Polygon>,
 }
 
@@ -36,12 +43,15 @@ struct Polygon {
     rings: Vec<Vec<[f64; 2]>>,
 }
 
-/// Whether the name of a file says that it is GeoJSON.
-pub(crate) fn is_geojson_name(extension: &str) -> bool {
-    matches!(extension, "geojson" | "json")
+/// Whether files with this extension have polygons.
+pub(crate) fn is_of_polygons(extension: &str) -> bool {
+    matches!(extension, "geojson" | "json" | SHAPES)
 }
 
 impl Polygons {
+    /// No more is read of a file, so that one that is too long is noticed.
+    pub(crate) const MOST_READ: usize = (MOST_BYTES + 1) as usize;
+
     /// Checks how long a file of polygons is, before it is read.
     pub(crate) fn check_len(bytes: u64) -> Result<(), Fault> {
         if bytes <= MOST_BYTES {
@@ -54,25 +64,43 @@ impl Polygons {
         ))
     }
 
+    /// Reads the file `path`; `read` gives what is beside it.
+    pub(crate) fn parse(
+        path: &str,
+        file: &[u8],
+        class: Option<&MaskClass>,
+        read: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<Self, Fault> {
+        let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+        match extension.eq_ignore_ascii_case(SHAPES) {
+            true => Self::of_shapefile(path, file, class, read),
+            false => Self::of_geojson(file, class),
+        }
+    }
+
     /// Brings the polygons to the pixels of an image of size `whole`. Coordinates are columns and rows
-    /// of an image that has no location.
+    /// of an image that has no location. Where systems are not compared, coordinates are in that of
+    /// the image.
     pub(crate) fn placed(
         self,
         grid: Option<&Grid>,
+        is_compared: bool,
         whole: (u32, u32),
     ) -> Result<PlacedPolygons, Fault> {
+        let crs = self.crs.as_deref().filter(|_| is_compared);
         let to_pixels = match grid {
             None => None,
-            Some(grid) => {
-                let crs = self.crs.as_deref().unwrap_or(DEFAULT_CRS);
-                grid.pixels_of(crs).map_err(|reason| {
-                    let hint = "bring the polygons to the CRS of the image, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO out.geojson in.geojson`";
-                    Fault::new(reason, Some(hint))
-                })?
-            }
+            Some(grid) => grid.pixels_of(crs).map_err(|reason| Fault {
+                remedy: Remedy::AlignPolygons,
+                ..Fault::new(reason, None)
+            })?,
         };
+        if to_pixels.is_some() && is_compared && crs.is_none() {
+            let reason = "nothing says what its coordinates are in: it has no `.prj`".to_owned();
+            return Err(Fault { remedy: Remedy::AlignPolygons, ..Fault::new(reason, None) });
+        }
         let hint = Some("images in TIFF have their location if they are packed as arrays");
-        if let (None, Some(crs)) = (&to_pixels, &self.crs) {
+        if let (None, Some(crs), false) = (&to_pixels, crs, self.is_default) {
             let reason = format!("its coordinates are in {crs}, but its image has no location");
             return Err(Fault::new(reason, hint));
         }

@@ -1,0 +1,229 @@
+//! Polygons of shapefiles (ESRI, 1998): shapes in `.shp`, their properties in `.dbf`, the CRS in `.prj`.
+
+use std::io::{self, Cursor};
+
+use dbase::FieldValue;
+use serde_json::{Map, Value};
+use shapefile::record::polygon::GenericPolygon;
+use shapefile::{Shape, ShapeReader};
+
+use super::{INSIDE, MaskClass, Polygon, Polygons};
+use crate::facts::Fault;
+
+/// What `ogr2ogr` brings in order.
+const REWRITE: &str = "write it anew, for example with `ogr2ogr OUT.geojson IN.shp`";
+/// Names of systems in `.prj` files (ESRI's and GDAL's), and their codes. From `pe_list_geogcs.csv`
+/// and `pe_list_projcs.csv` of ESRI's projection engine.
+const SYSTEMS: [(&str, u32); 9] = [
+    ("GCS_WGS_1984", 4326),
+    ("WGS 84", 4326),
+    ("GCS_North_American_1983", 4269),
+    ("GCS_ETRS_1989", 4258),
+    ("GCS_GDA_1994", 4283),
+    ("WGS_1984_Web_Mercator_Auxiliary_Sphere", 3857),
+    ("ETRS_1989_LAEA", 3035),
+    ("GDA_1994_Australia_Albers", 3577),
+    ("NAD_1983_Contiguous_USA_Albers", 5070),
+];
+/// Names before the zone of a UTM system, the side of the equator after it, the code of zone 0, and
+/// the zones.
+const UTM: [(&str, char, u32, std::ops::RangeInclusive<u32>); 4] = [
+    ("WGS_1984_UTM_Zone_", 'N', 32_600, 1..=60),
+    ("WGS_1984_UTM_Zone_", 'S', 32_700, 1..=60),
+    ("ETRS_1989_UTM_Zone_", 'N', 25_800, 28..=38),
+    ("NAD_1983_UTM_Zone_", 'N', 26_900, 1..=23),
+];
+
+impl Polygons {
+    /// Reads the shapefile `path`; `read` gives the files beside it.
+    pub(super) fn of_shapefile(
+        path: &str,
+        file: &[u8],
+        class: Option<&MaskClass>,
+        read: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+    ) -> Result<Self, Fault> {
+        let wrong = |what: String| {
+            Fault::new(format!("it is not a shapefile of polygons: {what}"), Some(REWRITE))
+        };
+        let beside = |extension: &str| beside(path, extension, read);
+        let crs = beside("prj")?.map(|text| crs_of(&String::from_utf8_lossy(&text)));
+        let mut made = Self { crs, is_default: false, all: Vec::new() };
+        let mut shapes = ShapeReader::new(Cursor::new(file)).map_err(|e| wrong(e.to_string()))?;
+        let mut classes = match class {
+            None => None,
+            Some(class) => Some(classes(beside("dbf")?, class)?.into_iter()),
+        };
+        for shape in shapes.iter_shapes() {
+            let shape = shape.map_err(|e| wrong(e.to_string()))?;
+            let class = match &mut classes {
+                None => Ok(INSIDE),
+                Some(classes) => classes.next().ok_or_else(other_number)?,
+            };
+            let rings = match shape {
+                Shape::NullShape => continue,
+                Shape::Polygon(polygon) => rings(polygon, |at| [at.x, at.y]),
+                Shape::PolygonM(polygon) => rings(polygon, |at| [at.x, at.y]),
+                Shape::PolygonZ(polygon) => rings(polygon, |at| [at.x, at.y]),
+                other => {
+                    let reason =
+                        format!("it has a {}, and only polygons have an area", other.shapetype());
+                    return Err(Fault::new(
+                        reason,
+                        Some("make polygons of it, for example with `ST_Buffer` of `ogr2ogr -sql`"),
+                    ));
+                }
+            };
+            made.all.push(Polygon { class: class?, rings });
+        }
+        match classes.is_some_and(|mut more| more.next().is_some()) {
+            true => Err(other_number()),
+            false => Ok(made),
+        }
+    }
+}
+
+fn rings<P>(polygon: GenericPolygon<P>, at: impl Fn(P) -> [f64; 2]) -> Vec<Vec<[f64; 2]>> {
+    let rings = polygon.into_inner().into_iter();
+    rings.map(|ring| ring.into_inner().into_iter().map(&at).collect()).collect()
+}
+
+/// Which row belongs to which shape is only known if there are as many.
+fn other_number() -> Fault {
+    let reason = "its `.dbf` has another number of rows than it has shapes".to_owned();
+    Fault::new(reason, Some(REWRITE))
+}
+
+/// The class of each shape, or why it has none: a shape without a place needs none.
+fn classes(table: Option<Vec<u8>>, class: &MaskClass) -> Result<Vec<Result<u8, Fault>>, Fault> {
+    let wrong =
+        |e: dbase::Error| Fault::new(format!("its `.dbf` cannot be read: {e}"), Some(REWRITE));
+    let Some(table) = table else {
+        let reason = "it has no `.dbf`, in which the properties of its polygons are".to_owned();
+        return Err(Fault::new(reason, Some("put the `.dbf` beside it")));
+    };
+    let mut rows = dbase::Reader::new(Cursor::new(table)).map_err(wrong)?;
+    let of = |row: Result<dbase::Record, dbase::Error>| {
+        let properties = row.map_err(wrong)?.into_iter().map(|(name, value)| (name, json(value)));
+        Ok(class.of(Some(&properties.collect::<Map<_, _>>())))
+    };
+    rows.iter_records().map(of).collect()
+}
+
+/// A cell as GeoJSON would have it.
+fn json(value: FieldValue) -> Value {
+    // Most digits that a whole number keeps in 64 bits of floating point.
+    const WHOLE: f64 = 9e15;
+    let number = |n: f64| match n.fract() == 0.0 && n.abs() < WHOLE {
+        true => Value::from(n as i64),
+        false => Value::from(n),
+    };
+    match value {
+        FieldValue::Character(text) => text.map_or(Value::Null, Value::from),
+        FieldValue::Memo(text) => Value::from(text),
+        FieldValue::Numeric(n) => n.map_or(Value::Null, number),
+        FieldValue::Float(n) => n.map_or(Value::Null, |n| number(n.into())),
+        FieldValue::Double(n) | FieldValue::Currency(n) => number(n),
+        FieldValue::Integer(n) => Value::from(n),
+        FieldValue::Logical(is) => is.map_or(Value::Null, Value::from),
+        FieldValue::Date(_) | FieldValue::DateTime(_) => Value::Null,
+    }
+}
+
+/// The file of the same name with another extension, if there is one.
+fn beside(
+    path: &str,
+    extension: &str,
+    read: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+    for extension in [extension.to_owned(), extension.to_ascii_uppercase()] {
+        let path = format!("{stem}.{extension}");
+        match read(&path) {
+            Ok(file) => {
+                Polygons::check_len(file.len() as u64)?;
+                return Ok(Some(file));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Fault::new(format!("`{path}` cannot be read: {e}"), None)),
+        }
+    }
+    Ok(None)
+}
+
+/// The system of a `.prj` file, with its code if that is known.
+fn crs_of(text: &str) -> String {
+    let text = text.trim();
+    let code = text.strip_suffix("\"]]").and_then(|text| {
+        let (_, code) = text.rsplit_once("AUTHORITY[\"EPSG\",\"")?;
+        code.parse::<u32>().ok()
+    });
+    let name = text.split('"').nth(1).unwrap_or_default();
+    let known = SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
+    let zone = || {
+        UTM.iter().find_map(|(before, side, zero, zones)| {
+            let zone = name.strip_prefix(before)?.strip_suffix(*side)?.parse().ok()?;
+            zones.contains(&zone).then_some(zero + zone)
+        })
+    };
+    match code.or(known).or_else(zone) {
+        Some(code) => format!("EPSG:{code}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether a file is of a shapefile, but not the one with its shapes.
+pub(crate) fn is_part_of_shapefile(path: &str) -> bool {
+    const PARTS: [&str; 8] = ["shx", "dbf", "prj", "cpg", "qpj", "sbn", "sbx", "qix"];
+    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
+    PARTS.iter().any(|part| part.eq_ignore_ascii_case(extension))
+}
+
+#[cfg(test)]
+mod tests {
+    use shapefile::{Point, Polygon, PolygonRing, ShapeWriter};
+
+    use super::*;
+
+    #[test]
+    fn systems_are_known_by_their_code_or_name() {
+        let cases = [
+            ("GEOGCS[\"WGS 84\",DATUM[\"WGS_1984\"],AUTHORITY[\"EPSG\",\"4326\"]]\n", "EPSG:4326"),
+            ("GEOGCS[\"GCS_North_American_1983\",DATUM[\"D\"]]", "EPSG:4269"),
+            ("PROJCS[\"WGS_1984_UTM_Zone_33N\",GEOGCS[\"GCS_WGS_1984\"]]", "EPSG:32633"),
+            ("PROJCS[\"WGS_1984_UTM_Zone_7S\",GEOGCS[\"GCS_WGS_1984\"]]", "EPSG:32707"),
+            ("PROJCS[\"NAD_1983_UTM_Zone_17N\",GEOGCS[\"x\"]]", "EPSG:26917"),
+            ("PROJCS[\"ETRS_1989_UTM_Zone_50N\",GEOGCS[\"x\"]]", ""),
+            (
+                "PROJCS[\"Albers\",GEOGCS[\"GCS_WGS_1984\",AUTHORITY[\"EPSG\",\"4326\"]],UNIT[\"m\",1]]",
+                "",
+            ),
+        ];
+        for (text, code) in cases {
+            assert_eq!(crs_of(text), if code.is_empty() { text } else { code });
+        }
+    }
+
+    #[test]
+    fn damaged_shapes_are_polygons_or_an_error() {
+        let corners = [(1.0, 1.0), (1.0, 7.0), (7.0, 7.0), (1.0, 1.0)];
+        let corners = corners.map(|(x, y)| Point::new(x, y)).to_vec();
+        let mut file = Cursor::new(Vec::new());
+        ShapeWriter::new(&mut file)
+            .write_shapes(&vec![Polygon::new(PolygonRing::Outer(corners)); 2])
+            .unwrap();
+        let file = file.into_inner();
+        let parse = |file: &[u8]| {
+            Polygons::of_shapefile("a.shp", file, None, &|_| Err(io::ErrorKind::NotFound.into()))
+        };
+        assert_eq!(parse(&file).unwrap().all.len(), 2);
+        for at in 0..file.len() {
+            let reason = parse(&file[..at]).unwrap_err().reason;
+            assert!(reason.contains("not a shapefile of polygons"), "{reason}");
+            for bits in [0x01, 0x80, 0xff] {
+                let mut damaged = file.clone();
+                damaged[at] ^= bits;
+                let _ = parse(&damaged);
+            }
+        }
+    }
+}
