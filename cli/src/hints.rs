@@ -638,7 +638,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
             "say what the pages are: `--pages bands` makes them bands of one image, and `--pages first` takes only the first; save slices and times as files of their own"
         }
         Remedy::Align => {
-            "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
+            "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it; volumes with nibabel's `resample_from_to`), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
         }
         Remedy::AlignPolygons => {
             "bring the polygons to the CRS of the image, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO OUT.geojson IN`, or, if their coordinates are in it, add `--align ignore`"

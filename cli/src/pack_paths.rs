@@ -96,6 +96,7 @@ pub(crate) fn options(way: &WayToRead) -> String {
         options.insert(0, "--as arrays".to_owned());
     }
     options.extend(way.files.iter().map(|(field, files)| of_files(field, files)));
+    options.extend(way.mask_ignore.iter().map(|(field, n)| format!("--mask-ignore {field}={n}")));
     options.extend(way.colours.iter().map(|file| of_colours(file)));
     if way.resamples {
         options.push("--align resample".to_owned());

@@ -131,3 +131,29 @@ fn volumes_are_not_cut_into_tiles() {
     let error = run(dir.path(), out.path(), PlanOptions { tile, ..arrays() }, 1).unwrap_err();
     assert!(error.to_string().contains("`a.nii` is not TIFF, JPEG 2000, PNG or JPEG"), "{error}");
 }
+
+#[test]
+fn images_and_labels_of_nnunet_need_no_option() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = |class: i16| gzip(&volume([4, 3, 2], 10.0, false, &[class; 24]));
+    for case in ["a_001", "a_002"] {
+        for channel in 0..2 {
+            put(dir.path(), &format!("imagesTr/{case}_{channel:04}.nii.gz"), &file(channel));
+        }
+        put(dir.path(), &format!("labelsTr/{case}.nii.gz"), &file(2));
+    }
+    // The labels of tests are not published.
+    put(dir.path(), "imagesTs/a_003_0000.nii.gz", &file(7));
+    put(dir.path(), "dataset.json", b"{\"channel_names\": {\"0\": \"T1\", \"1\": \"T2\"}, \"labels\": {\"background\": 0, \"tumour\": 2}, \"numTraining\": 2, \"file_ending\": \".nii.gz\"}");
+    let plan = PlanOptions { labels: Labels::Path, ..arrays() };
+    let report = run(dir.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.samples, report.axes.as_deref()), (2, Some("zyx")));
+    let (bundle, found) = samples(out.path());
+    let fields: Vec<&str> = bundle.manifest().fields.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(fields[..3], ["image", "segmentation", "channel_1"]);
+    assert_eq!(bundle.manifest().fields[1].ignore, Some(255));
+    for (_, values) in found.values() {
+        let of = |class: i16| class.to_le_bytes().repeat(24);
+        assert_eq!(values[..3], [of(0), of(2), of(1)]);
+    }
+}

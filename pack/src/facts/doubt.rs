@@ -55,6 +55,8 @@ pub struct WayToRead {
     pub split_column: Option<String>,
     /// The table of the colours of masks.
     pub colours: Option<String>,
+    /// The field that is a further mask, and its number for pixels without a class.
+    pub mask_ignore: Option<(String, i64)>,
     /// Fields of files: their names, and the patterns of their files.
     pub files: Vec<(String, String)>,
 }

@@ -1,6 +1,6 @@
 //! Files whose names end in that of a band, which may be parts of one sample.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::natural::natural;
 use crate::facts::{Doubt, WayToRead, counted, named, split_of, stem_and_extension};
@@ -13,6 +13,9 @@ const NAMES: [&str; 12] =
 const MOST_SAMPLES: usize = 4096;
 /// Most bands that are told apart.
 const MOST_BANDS: usize = 64;
+/// Where a product of Sentinel-2 has its bands; beside them are masks whose names end in those of
+/// bands. Source: ESA, Sentinel-2 Products Specification Document, section 4.9 (SAFE).
+const SAFE_BANDS: &str = "IMG_DATA";
 
 /// How many files have names that end in that of a band.
 #[derive(Debug, Default)]
@@ -21,9 +24,8 @@ pub(crate) struct BandFiles {
     /// Files such as `a_B02.tif`, and files such as `a/B02.tif`.
     behind: u64,
     whole: u64,
-    bands: BTreeSet<String>,
-    /// The resolutions behind the bands, such as `_10m`.
-    resolutions: BTreeSet<String>,
+    /// The bands of each resolution behind them, such as `_10m`.
+    bands: BTreeMap<String, BTreeSet<String>>,
     /// The first pairs of sample and band, whatever their resolution.
     pairs: HashSet<[u8; 16]>,
     /// Whether a sample has a band several times.
@@ -35,6 +37,8 @@ pub(crate) struct BandFiles {
     is_apart: bool,
     /// Whether each file is in a folder whose name is a split.
     in_splits: bool,
+    /// The folders between [`SAFE_BANDS`] and the bands, if these are of such a product.
+    below_safe: Option<usize>,
 }
 
 impl BandFiles {
@@ -43,6 +47,11 @@ impl BandFiles {
         let is_split = path.split_once('/').is_some_and(|(top, _)| split_of(top).is_some());
         self.in_splits = is_split && (self.files == 0 || self.in_splits);
         self.files += 1;
+        let below = path.split('/').rev().skip(1).position(|name| name == SAFE_BANDS);
+        self.below_safe = self.below_safe.or(below);
+        if self.below_safe.is_some() && below.is_none() {
+            return;
+        }
         let mut folders = path.rsplit('/').skip(1).filter(|name| split_of(name).is_none());
         let name = path.rsplit('/').next().unwrap_or(path);
         // As in `p1/p1_B02.tif` and `p1/B02.tif`.
@@ -72,11 +81,9 @@ impl BandFiles {
             Some(b'/') => self.whole += 1,
             _ => self.behind += 1,
         }
-        if self.resolutions.len() < MOST_BANDS {
-            self.resolutions.insert(resolution);
-        }
-        if self.bands.len() < MOST_BANDS {
-            self.bands.insert(band.to_owned());
+        let n_bands: usize = self.bands.values().map(BTreeSet::len).sum();
+        if n_bands < MOST_BANDS {
+            self.bands.entry(resolution).or_default().insert(band.to_owned());
         }
         let pair = hash(&format!("{}/{band}", of_name(sample)));
         if self.pairs.len() < MOST_SAMPLES {
@@ -95,41 +102,34 @@ impl BandFiles {
             true => (self.whole, "{key}/{band}"),
             false => (self.behind, "{key}_{band}"),
         };
+        let mut bands: Vec<&str> = self
+            .bands
+            .values()
+            .flatten()
+            .map(String::as_str)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        bands.sort_by_key(|band| natural(band));
         let several = self.of_samples >= 2 * self.samples.len() as u64;
         let nearly_all = n * 10 >= self.files * 9;
-        let many = self.bands.len() >= 3 && n * 3 >= self.files;
-        if self.bands.len() < 2 || !several || !(nearly_all || many) {
+        let many = bands.len() >= 3 && n * 3 >= self.files;
+        if bands.len() < 2 || !several || !(nearly_all || many) {
             return None;
         }
         let names = counted(n, "name ends", "names end");
-        let text = format!("{names} in that of a band: {}", named(self.bands.iter()));
+        let text = format!("{names} in that of a band: {}", named(bands.iter().copied()));
         let split = if self.in_splits { "{split}/" } else { "" };
         // Other files of the sample would be bands, too.
-        let chosen = n < self.files || self.bands.iter().any(|band| band.contains('_'));
-        let mut bands: Vec<&str> = self.bands.iter().map(String::as_str).collect();
-        bands.sort_by_key(|band| natural(band));
-        let form = match chosen {
-            true => form.replace("{band}", &format!("{{band:{}}}", bands.join("|"))),
-            false => form.to_owned(),
-        };
-        // Of a band that is there several times, the finest is taken.
-        let finest = self.resolutions.iter().min_by_key(|metres| natural(metres));
-        let several = self.resolutions.len() > 1;
-        let resolution = match finest {
-            Some(_) if several && !self.is_twice => "_{*}",
-            finest => finest.map_or("", String::as_str),
-        };
-        let resamples = several && !self.is_twice;
-        let when = match several && self.is_twice {
-            true => "if the bands of the finest resolution are one sample",
-            false => "if all bands together are one sample",
-        };
-        let whole = self.samples.len() as u64 * self.bands.len() as u64;
+        let chosen = n < self.files || bands.iter().any(|band| band.contains('_'));
+        let of = |bands: &[&str]| format!("{{band:{}}}", bands.join("|"));
+        let resolutions = self.bands.len();
+        let whole = self.samples.len() as u64 * bands.len() as u64;
         let is_whole = !self.is_apart
             && n == self.files
             && self.of_samples == n
             && n == whole
-            && !several
+            && resolutions == 1
             && !chosen;
         let proof = is_whole.then(|| {
             let bands = named(bands.iter().copied());
@@ -137,17 +137,80 @@ impl BandFiles {
                 "files of {bands} are read as bands of one sample, as each sample has one of each"
             )
         });
-        let ways = vec![
-            WayToRead {
-                proof,
-                leaves_out: (several && self.is_twice) || n < self.files,
-                resamples,
-                ..WayToRead::new(when, &[&format!("{split}{form}{resolution}.{{ext}}")])
-            },
-            WayToRead::new("if each file is a sample", &[&format!("{split}{{key}}.{{ext}}")]),
-        ];
-        Some(Doubt::new(text, ways))
+        let each =
+            WayToRead::new("if each file is a sample", &[&format!("{split}{{key}}.{{ext}}")]);
+        if self.is_twice && resolutions > 1 {
+            let mut ways = self.by_resolution(form);
+            ways.push(each);
+            return Some(Doubt::new(text, ways));
+        }
+        let band = if chosen { of(&bands) } else { "{band}".to_owned() };
+        let resolution = match self.bands.keys().next() {
+            Some(_) if resolutions > 1 => "_{*}",
+            only => only.map_or("", String::as_str),
+        };
+        let folders = self.below_safe.map_or(String::new(), safe_folders);
+        let pattern = form.replace("{band}", &band);
+        let together = WayToRead {
+            proof,
+            leaves_out: n < self.files,
+            // Bands of a product of level 1 do not name their resolutions.
+            resamples: resolutions > 1 || self.below_safe.is_some(),
+            ..WayToRead::new(
+                "if all bands together are one sample",
+                &[&format!("{folders}{split}{pattern}{resolution}.{{ext}}")],
+            )
+        };
+        Some(Doubt::new(text, vec![together, each]))
     }
+
+    /// The ways to read bands that are there in several resolutions: those of the finest one, or all
+    /// bands, each in its finest.
+    fn by_resolution(&self, form: &str) -> Vec<WayToRead> {
+        let mut resolutions: Vec<_> = self.bands.iter().collect();
+        resolutions.sort_by_key(|(metres, _)| natural(metres));
+        // Files of one sample are in a folder for each resolution.
+        let (folders, key) = match (self.below_safe, self.is_apart) {
+            (Some(below), _) => (safe_folders(below), "{key}"),
+            (None, true) => ("{**}/".to_owned(), "{key:[^/]+}"),
+            (None, false) => (String::new(), "{key}"),
+        };
+        let split = if self.in_splits { "{split}/" } else { "" };
+        let mut seen = BTreeSet::new();
+        let mut patterns = Vec::new();
+        for (metres, bands) in resolutions {
+            let mut new: Vec<&str> =
+                bands.iter().map(String::as_str).filter(|band| seen.insert(*band)).collect();
+            new.sort_by_key(|band| natural(band));
+            if !new.is_empty() {
+                let form = form.replace("{key}", key);
+                let form = form.replace("{band}", &format!("{{band:{}}}", new.join("|")));
+                patterns.push(format!("{split}{folders}{form}{metres}.{{ext}}"));
+            }
+        }
+        let patterns: Vec<&str> = patterns.iter().map(String::as_str).collect();
+        let way = |when, patterns: &[&str], resamples| WayToRead {
+            leaves_out: true,
+            resamples,
+            ..WayToRead::new(when, patterns)
+        };
+        let finest = patterns.get(..1).unwrap_or_default();
+        let mut ways =
+            vec![way("if the bands of the finest resolution are one sample", finest, false)];
+        if patterns.len() > 1 {
+            ways.push(way(
+                "if all bands are one sample, each in its finest resolution",
+                &patterns,
+                true,
+            ));
+        }
+        ways
+    }
+}
+
+/// The folders above the bands of a product of Sentinel-2.
+fn safe_folders(below: usize) -> String {
+    format!("{{**}}/{SAFE_BANDS}/{}", "{*}/".repeat(below))
 }
 
 /// Whether a name is that of a band.
@@ -185,6 +248,7 @@ mod tests {
             paths.iter().for_each(|path| files.add(path));
             let found = files.doubt().map(|doubt| doubt.readings[0].images[0].clone());
             assert_eq!(found.as_deref(), expected, "{paths:?}");
+            files.doubt()
         };
         check(
             &["a/a_B02.tif", "a/a_B8A.tif", "b/b_B02.tif", "b/b_B8A.tif"],
@@ -203,7 +267,22 @@ mod tests {
             "R20m/a_B02_20m.tif",
             "R20m/a_B05_20m.tif",
         ];
-        check(&twice, Some("{key}_{band}_10m.{ext}"));
+        let all = check(&twice, Some("{**}/{key:[^/]+}_{band:B02|B03}_10m.{ext}"));
+        let all = &all.unwrap().readings[1];
+        assert_eq!(all.images[1], "{**}/{key:[^/]+}_{band:B05}_20m.{ext}");
+        assert!(all.resamples);
+        let safe = [
+            "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B02.jp2",
+            "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B03.jp2",
+            "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B8A.jp2",
+            "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_TCI.jp2",
+            "a.SAFE/GRANULE/L1C/QI_DATA/MSK_QUALIT_B02.jp2",
+        ];
+        check(&safe, Some("{**}/IMG_DATA/{key}_{band:B02|B03|B8A}.{ext}"));
+        let safe =
+            safe.map(|path| path.replace("DATA/T32", "DATA/R10m/T32").replace(".jp2", "_10m.jp2"));
+        let safe = safe.each_ref().map(String::as_str);
+        check(&safe, Some("{**}/IMG_DATA/{*}/{key}_{band:B02|B03|B8A}_10m.{ext}"));
         let once = ["a/a_B02_10m.tif", "a/a_B05_20m.tif", "a/a_B01_60m.tif"];
         check(&once, Some("{key}_{band}_{*}.{ext}"));
         // One band of each, or names of something else.

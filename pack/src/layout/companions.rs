@@ -12,6 +12,7 @@ use gular_bundle::Split;
 
 use super::folders::MARKS;
 use super::parts::{field_of, is_of_images};
+use super::volumes::of_volumes;
 use crate::facts::{
     WayToRead, formats, is_of_both, literal, split_of, splits_among, stem_and_extension,
 };
@@ -49,6 +50,9 @@ const MOST_NAMES: usize = 48;
 const VARIED: &str = "{folder}";
 /// Pictures of which one is a mask of the other, where their names differ in nothing else.
 const IMAGE_AND_MASK: [&str; 2] = ["jpg", "png"];
+/// The folders of images for training and their labels, and those of tests, whose labels are not
+/// published. Source: the Medical Segmentation Decathlon, and nnU-Net after it.
+const DECATHLON: [[&str; 2]; 2] = [["imagesTr", "labelsTr"], ["imagesTs", "labelsTs"]];
 
 /// Some names of files of each folder.
 #[derive(Debug, Default)]
@@ -109,7 +113,10 @@ impl Examples {
             let split = folder.split.as_deref();
             divided.as_ref().is_none_or(|words| split.is_none_or(|split| words.contains(split)))
         };
-        let folders = folders.into_iter().filter(is_read).collect();
+        let untold = without_labels(&folders);
+        let is_told = |of: &ExampleFolder| untold.is_none() || of.parts.last() != untold.as_ref();
+        let folders: Vec<ExampleFolder> =
+            folders.into_iter().filter(|of| is_read(of) && is_told(of)).collect();
         let among = ExampleFolders { folders, labelled };
         let beside = among.beside().or_else(|| among.of_two_extensions());
         let ways = match beside {
@@ -120,7 +127,11 @@ impl Examples {
             Some(words) => with_splits(way, words),
             None => way,
         };
-        ways.into_iter().map(of_words).collect()
+        let leaves_out = |way: WayToRead| match untold {
+            Some(_) => WayToRead { leaves_out: true, ..way },
+            None => way,
+        };
+        ways.into_iter().map(|way| leaves_out(of_volumes(of_words(way), self))).collect()
     }
 
     /// The pattern of the images, if each sample is a folder with a folder of one image, such as
@@ -486,6 +497,16 @@ pub(super) fn divided<'w>(words: impl Iterator<Item = &'w str>) -> Option<BTreeS
     let (both, words): (BTreeSet<&str>, BTreeSet<&str>) = words.partition(|word| is_of_both(word));
     let has = |split| words.iter().any(|word| split_of(word) == Some(split));
     (!both.is_empty() && has(Split::Train) && has(Split::Val)).then_some(words)
+}
+
+/// The folder of images for tests, if it is known that nobody has their labels.
+fn without_labels<'a>(folders: &[ExampleFolder<'a>]) -> Option<&'a str> {
+    let [[images, labels], [tests, of_tests]] = DECATHLON;
+    let of = |name: &str| {
+        folders.iter().find_map(|folder| folder.parts.last().filter(|part| **part == name))
+    };
+    of(images).and(of(labels))?;
+    of(tests).filter(|_| of(of_tests).is_none()).copied()
 }
 
 /// A way that reads the splits of these words alone.

@@ -34,6 +34,7 @@ mod split_lists;
 mod tables_beside;
 mod unlikely_classes;
 mod unread_formats;
+mod volumes;
 
 pub(crate) use around::one_folder;
 pub(crate) use band_files::BandFiles;

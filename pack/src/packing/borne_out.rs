@@ -11,6 +11,7 @@
 //! Each reading of a doubt that can be checked is planned. If exactly one holds for every file, it is
 //! taken and told, with the options for the others; otherwise the doubt stays an error.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +27,7 @@ use crate::plan::{MaskColours, PayloadOptions, Plan, PlanError, PlanOptions};
 use crate::source::{FieldFiles, Inputs, LabelColumn, OnBadInput};
 
 /// Fields whose files prove by their names that they belong to the images.
-const PROVE: [&str; 2] = ["mask", "caption"];
+const PROVE: [&str; 3] = ["mask", "caption", "segmentation"];
 
 /// Runs with `options`; where these leave open what the source means, with those of the reading that
 /// its files bear out.
@@ -490,6 +491,9 @@ fn plan_of(way: &WayToRead, given: &PlanOptions) -> Result<Option<PlanOptions>, 
             table.files.push(file);
         }
     }
+    let ignored = way.mask_ignore.as_ref().filter(|_| given.mask_ignore.is_empty());
+    let ignored = ignored
+        .and_then(|(name, ignore)| Some(BTreeMap::from([(FieldName::parse(name)?, *ignore)])));
     let has_table = !table.files.is_empty() && given.labels == Labels::Path;
     let has_label = images.iter().any(|pattern| pattern.has("label"));
     Ok(Some(PlanOptions {
@@ -504,6 +508,7 @@ fn plan_of(way: &WayToRead, given: &PlanOptions) -> Result<Option<PlanOptions>, 
             Some(file) => MaskColours::read(Path::new(file)).ok(),
             None => given.mask_colours.clone(),
         },
+        mask_ignore: ignored.unwrap_or_else(|| given.mask_ignore.clone()),
         unlabelled: if way.leaves_out { Unlabelled::Skip } else { given.unlabelled },
         ..given.clone()
     }))
