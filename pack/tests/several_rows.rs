@@ -117,6 +117,17 @@ fn boxes_in_pixels_become_fractions_of_their_images() {
 }
 
 #[test]
+fn points_are_no_classes_and_told_to_stay_where_they_are() {
+    let points = "image,nose_x,nose_y,left_eye_x,left_eye_y\n0.jpg,1,2,3,4\n1.jpg,1,2,3,4\n2.jpg,1,2,3,4\n3.jpg,1,2.5,3,4\n";
+    let (report, _) = packed("points.csv", points, "nose_x").unwrap();
+    assert_eq!(report.fields, ["nose_x", "nose_y", "left_eye_x", "left_eye_y"]);
+    let told = report.doubts.iter().any(|doubt| {
+        doubt.text.starts_with("`nose_x`, `nose_y`, `left_eye_x` and 1 other may be points")
+    });
+    assert!(told, "{:?}", report.doubts);
+}
+
+#[test]
 fn boxes_that_have_two_readings_are_refused() {
     let table = |columns: &str, rows: &[&str]| format!("{columns}\n{}\n", rows.join("\n"));
     let corners = "image,label,xmin,ymin,xmax,ymax";

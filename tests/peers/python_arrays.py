@@ -96,6 +96,15 @@ def beside():
         gular.DataLoader("pictures.bundle", fields=["corners"], transform=gular.Resize(40))
     said = [str(one.message) for one in told if one.category is gular.UnmovedFieldWarning]
     check("a field that stays behind is said to be so", len(said) == 1 and said[0].startswith("`corners`:"), str(said))
+    rows = "".join(f"{i:02}.png,{i},3.5\n" for i in range(N))
+    pathlib.Path("points.csv").write_text(f"file,nose_x,nose_y\n{rows}")
+    report = program("pack", "images", "points.bundle", "--labels", "points.csv")
+    check("points of a table are told to stay", any("may be points" in one for one in report["warnings"]), str(report["warnings"]))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gular.DataLoader("points.bundle", fields=["nose_x", "nose_y"])
+    said = [str(one.message) for one in told if one.category is gular.UnmovedFieldWarning]
+    check("and by the loader", len(said) == 1 and "nose_x" in said[0] and "nose_y" in said[0], str(said))
     report = program("pack", "images", "apart.bundle", "--labels", "none", fields[0], "--axes", "depth=none")
     check("a field can be kept apart", report.get("on_image", []) == [], str(report))
 

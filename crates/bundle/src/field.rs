@@ -311,6 +311,29 @@ impl FieldName {
     }
 }
 
+/// The name of the other coordinate of a point, where a name may be one of a coordinate: `nose_y` for
+/// `nose_x`, `y1` for `x1`. A name is one where the other is there, too.
+#[must_use]
+pub fn other_coordinate(name: &str) -> Option<String> {
+    let other = |letter: &str| match letter {
+        "x" => Some("y"),
+        "y" => Some("x"),
+        "X" => Some("Y"),
+        "Y" => Some("X"),
+        _ => None,
+    };
+    let is_mark = |c: char| matches!(c, '_' | '-' | '.' | ' ');
+    if let Some((rest, letter)) = name.len().checked_sub(1).and_then(|at| name.split_at_checked(at))
+        && (rest.is_empty() || rest.ends_with(is_mark))
+        && let Some(letter) = other(letter)
+    {
+        return Some(format!("{rest}{letter}"));
+    }
+    let (letter, rest) = name.split_at_checked(1)?;
+    let is_start = rest.starts_with(|c: char| is_mark(c) || c.is_ascii_digit());
+    other(letter).filter(|_| is_start).map(|letter| format!("{letter}{rest}"))
+}
+
 impl TryFrom<String> for FieldName {
     type Error = String;
 
@@ -457,6 +480,24 @@ impl From<NodataFloat> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn coordinates_of_a_point_have_names_that_differ_in_one_letter() {
+        let cases = [
+            ("x", Some("y")),
+            ("nose_y", Some("nose_x")),
+            ("Nose X", Some("Nose Y")),
+            ("x1", Some("y1")),
+            ("y_left_eye", Some("x_left_eye")),
+            ("max", None),
+            ("xray", None),
+            ("", None),
+            ("ä", None),
+        ];
+        for (name, expected) in cases {
+            assert_eq!(other_coordinate(name).as_deref(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn nodata_is_any_number_and_decimals_are_written_as_before() {

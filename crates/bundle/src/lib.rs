@@ -61,7 +61,7 @@ pub use envelope::{
 pub use envelope::{Cells, FloatLists, ParquetTable};
 pub use envelope_name::Envelope;
 pub use error::{Error, SampleFault};
-pub use field::{Band, Decimal, Field, FieldKind, FieldName, Nodata};
+pub use field::{Band, Decimal, Field, FieldKind, FieldName, Nodata, other_coordinate};
 pub use filter::{Facts, Filter, FilterError};
 pub use index::Index;
 pub use local_files::{data_folder, stored_file};

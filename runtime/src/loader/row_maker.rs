@@ -8,7 +8,7 @@ use gular_augment::{
     Affine, Depth, Kept, MaskView, Normalise, PictureEdit, PixelPart, PixelTools, PixelType,
     Placement, Transform, copy, move_mask, planes,
 };
-use gular_bundle::{Bundle, Field, FieldIdx, FieldKind, SampleId, Shard};
+use gular_bundle::{Bundle, Field, FieldIdx, FieldKind, SampleId, Shard, other_coordinate};
 use gular_codec::{
     DecodeOptions, Decoder, Header, Orientation, OrientationPolicy, Resize, Sample, read_header,
 };
@@ -138,7 +138,8 @@ impl RowMaker {
     }
 
     /// The fields that are delivered as stored although the image is cropped or turned, and that
-    /// may tell places on it: arrays of two axes or more, pictures, and columns such as `keypoints`.
+    /// may tell places on it: arrays of two axes or more, pictures, and columns such as `landmarks`, or `nose_x` beside
+    /// `nose_y`.
     pub(super) fn left_behind(&self) -> Vec<String> {
         if self.fields.image.is_none() || self.keeps_places() {
             return Vec::new();
@@ -146,10 +147,15 @@ impl RowMaker {
         let fields = &self.bundle().manifest().fields;
         let unmoved = self.fields.others.iter().filter(|other| !other.kind.is_moved());
         let unmoved = unmoved.filter_map(|other| other.field.of(fields));
+        let is_coordinate = |name: &str| {
+            let other = other_coordinate(name);
+            other.is_some_and(|other| fields.iter().any(|field| field.name.as_str() == other))
+        };
         let tells_places = |field: &&Field| match &field.kind {
             FieldKind::Fixed { shape, .. } => {
                 let name = field.name.as_str();
-                shape.len() > 1 || shape.len() == 1 && PLACES.iter().any(|word| name.contains(word))
+                let is_named = || shape.len() == 1 && PLACES.iter().any(|word| name.contains(word));
+                shape.len() > 1 || is_named() || is_coordinate(name)
             }
             FieldKind::Bytes { .. } if OF_BOXES.contains(&field.name.as_str()) => false,
             FieldKind::Bytes { media_types } => {

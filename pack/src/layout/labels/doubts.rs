@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use gular_bundle::Split;
+use gular_bundle::{Split, other_coordinate};
 
 use super::rows::Tables;
 use crate::facts::{Doubt, WayToRead, counted, named, split_like, split_of};
@@ -153,6 +153,20 @@ pub(super) fn boxes_as_numbers(columns: &[&String]) -> Doubt {
         "{columns} may be boxes, and are stored as numbers, which do not move with the image; boxes have the columns `xmin`, `ymin`, `xmax` and `ymax`"
     );
     Doubt::new(text, Vec::new())
+}
+
+/// Columns of columns and rows of points, which are stored as they are.
+pub(super) fn points_as_numbers(columns: &[&String]) -> Doubt {
+    let columns = named(columns.iter().copied());
+    let text = format!(
+        "{columns} may be points, and are stored as numbers, which do not move with the image: load them with images that are resized as a whole, or give points as `keypoints` of a COCO file, which move"
+    );
+    Doubt::new(text, Vec::new())
+}
+
+/// Whether a column has one coordinate of points, and another column the other.
+pub(super) fn is_coordinate(name: &str, columns: &[String]) -> bool {
+    other_coordinate(name).is_some_and(|other| columns.contains(&other))
 }
 
 /// The only column beside the file names, of integers, whose name is not one of labels.

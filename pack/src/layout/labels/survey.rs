@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen};
 use super::doubts::{
-    are_fields, are_numbers, may_be_sources, may_be_splits, no_classes, only_classes, other_labels,
-    which_labels,
+    are_fields, are_numbers, is_coordinate, may_be_sources, may_be_splits, no_classes,
+    only_classes, other_labels, which_labels,
 };
 use super::indicators::{self, Indicators, may_be_classes};
 use super::rows::{Tables, fault};
@@ -292,6 +292,7 @@ impl Survey {
             // Of a single column, the reason is told where its cells are not labels.
             if (is_label || columns.len() == 1)
                 && !is_of_texts(name)
+                && (columns.len() == 1 || !is_coordinate(name, columns))
                 && !(columns.len() > 1 && is_of_splits(name))
                 && !self.all_differ(options, name, tables)?
             {

@@ -11,9 +11,9 @@ use super::boxes;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen, ValueKind, field};
 use super::doubts::{
-    all_numbers_differ, are_several, boxes_as_numbers, found_by_values, look_missing,
-    may_be_several, mixed, of_boxes, several, sparse, split_column, splits_in_flags, stored_split,
-    unknown,
+    all_numbers_differ, are_several, boxes_as_numbers, found_by_values, is_coordinate,
+    look_missing, may_be_several, mixed, of_boxes, points_as_numbers, several, sparse,
+    split_column, splits_in_flags, stored_split, unknown,
 };
 use super::gather::Gathered;
 use super::indicators::{Indicators, are_classes};
@@ -193,9 +193,14 @@ impl Table {
         }
         table.choose_fields(&survey, options, &given, several)?;
         let stored: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
-        table
-            .doubts
-            .extend(box_rows::corners_among(&stored).map(|corners| boxes_as_numbers(&corners)));
+        let corners = box_rows::corners_among(&stored);
+        let points: Vec<&String> =
+            stored.iter().filter(|name| is_coordinate(name, &stored)).collect();
+        match corners {
+            Some(corners) => table.doubts.push(boxes_as_numbers(&corners)),
+            None if !points.is_empty() => table.doubts.push(points_as_numbers(&points)),
+            None => {}
+        }
         Ok(table)
     }
 
