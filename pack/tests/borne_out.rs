@@ -154,6 +154,18 @@ fn numbers_and_texts_that_differ_are_not_classes() {
 }
 
 #[test]
+fn images_without_a_row_are_left_out_by_each_way_of_a_table() {
+    let source =
+        folder(&["train/1.jpg", "train/1.jpg_face.jpg", "test/2.jpg", "test/2.jpg_face.jpg"]);
+    put(source.path(), "gt_train.csv", b"file_name,votes,age\n1.jpg,38,20\n");
+    put(source.path(), "gt_test.csv", b"file_name,votes,age\n2.jpg,38,21\n");
+    let Err(Error::Layout(LayoutError::Doubt(doubt))) = packed(&source) else { unreachable!() };
+    let by_table: Vec<&WayToRead> =
+        doubt.readings.iter().filter(|way| way.label_column.is_some()).collect();
+    assert!(by_table.len() > 1 && by_table.iter().all(|way| way.leaves_out), "{doubt:?}");
+}
+
+#[test]
 fn a_copy_inside_is_left_out_if_it_is_one() {
     let files = ["x/train/a/1.jpg", "x/train/b/2.jpg", "x/test/a/3.jpg"];
     let source = folder(&files);

@@ -84,14 +84,23 @@ fn the_column_of_names_is_found_by_what_it_names() {
     assert!(report.doubts[0].text.contains("column `code`, since"), "{:?}", report.doubts);
     assert_eq!(report.columns.unwrap().file_names, "code");
     assert_eq!(samples(out.path()).0.manifest().classes, ["a", "b"]);
-    // Two columns that name as many images are refused, as is none.
-    for rows in [
-        "one,two,label\n0,1,a\n1,0,b\n",
-        "one,two,label\n0,9,a\n1,3,b\n2,4,a\n",
-        "one,label\nx,a\ny,b\n",
+    let error = by_table("one,label\nx,a\ny,b\n", &|_| {}).0.unwrap_err().to_string();
+    assert!(error.contains("looks like the column of file names"), "{error}");
+}
+
+#[test]
+fn several_columns_that_name_images_are_a_question() {
+    for (rows, leaves_out) in [
+        ("one,two,label\n0,1,a\n1,0,b\n", true),
+        ("one,two,label\n0,9,a\n1,3,b\n2,4,a\n", true),
+        ("one,two,n\n0,5,7\n1,4,8\n2,3,9\n3,2,7\n4,1,8\n5,0,9\n", false),
     ] {
-        let error = by_table(rows, &|_| {}).0.unwrap_err().to_string();
-        assert!(error.contains("looks like the column of file names"), "{error}");
+        let error = by_table(rows, &|_| {}).0.unwrap_err();
+        let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+        let keys: Vec<&str> =
+            doubt.readings.iter().filter_map(|way| way.key_column.as_deref()).collect();
+        assert_eq!(keys, ["one", "two"], "{doubt}");
+        assert!(doubt.readings.iter().all(|way| way.leaves_out == leaves_out), "{doubt:?}");
     }
 }
 

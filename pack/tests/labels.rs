@@ -404,7 +404,7 @@ fn what_does_not_join_is_named() {
         &["no row of the table matches an image: the 6 rows name", "`0x.jpg`", "`a/0.jpg`"],
     );
     check(
-        "a,b,c\n1,2,3\n",
+        "a,b,c\n7,8,9\n",
         &none,
         &["no column that looks like the column of file names; its columns are `a`, `b`, `c`"],
     );

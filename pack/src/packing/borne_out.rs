@@ -127,9 +127,10 @@ fn without_class(way: &WayToRead) -> Option<Doubt> {
     Some(Doubt::new(text, vec![alone]))
 }
 
-/// Whether a question is which column has the classes.
-fn is_of_labels(doubt: &Doubt) -> bool {
-    doubt.readings.iter().any(|way| way.label_column.is_some())
+/// Whether a question is which column has the classes, or names the images.
+fn is_of_columns(doubt: &Doubt) -> bool {
+    let has_column = |way: &WayToRead| way.label_column.is_some() || way.key_column.is_some();
+    doubt.readings.iter().any(has_column)
 }
 
 /// The ways of a question about the tables that `way` names, with the options that read these.
@@ -137,7 +138,9 @@ fn in_table(doubt: Doubt, way: &WayToRead) -> Vec<WayToRead> {
     let of = |reading: WayToRead| WayToRead {
         when: reading.when,
         box_form: reading.box_form,
+        key_column: reading.key_column,
         label_column: reading.label_column,
+        leaves_out: reading.leaves_out || way.leaves_out,
         asks: true,
         ..way.clone()
     };
@@ -267,8 +270,16 @@ impl Trial<'_> {
                             LayoutError::from(Doubt::new(text, in_table(inner, &full))).into()
                         );
                     }
-                    Err(Error::Layout(LayoutError::Doubt(inner))) if is_of_labels(&inner) => {
-                        columns = columns.or(Some((at, in_table(inner, &full))));
+                    Err(Error::Layout(LayoutError::Doubt(inner))) if is_of_columns(&inner) => {
+                        let leaves_out = full.leaves_out || self.lacks_rows(&full)?;
+                        let ways = in_table(inner, &WayToRead { leaves_out, ..full });
+                        let mut open = Vec::new();
+                        for way in ways {
+                            if self.may_hold(&way)? {
+                                open.push(way);
+                            }
+                        }
+                        columns = columns.or(Some((at, open)).filter(|(_, open)| !open.is_empty()));
                         break;
                     }
                     Err(error) => {
@@ -384,6 +395,32 @@ impl Trial<'_> {
         }
     }
 
+    /// Whether the table of a way has rows for some of the images only, whatever its classes are.
+    fn lacks_rows(&self, way: &WayToRead) -> Result<bool, Error> {
+        let unlabelled = |leaves_out: bool| {
+            let label_column = Some("none".to_owned());
+            let way = WayToRead { label_column, leaves_out, ..way.clone() };
+            let Ok(Some(plan)) = plan_of(&way, &self.options.plan) else { return Ok(None) };
+            match self.planned(&PackOptions { plan, ..self.options.clone() }) {
+                Ok(_) => Ok(Some(false)),
+                Err(Error::Plan(PlanError::Unlabelled { .. })) => Ok(Some(true)),
+                Err(error) if !is_of_input(&error) => Err(error),
+                Err(_) => Ok(None),
+            }
+        };
+        Ok(unlabelled(false)? == Some(true) && unlabelled(true)? == Some(false))
+    }
+
+    /// Whether the options of a way can be planned, or ask something else.
+    fn may_hold(&self, way: &WayToRead) -> Result<bool, Error> {
+        let Ok(Some(plan)) = plan_of(way, &self.options.plan) else { return Ok(true) };
+        match self.planned(&PackOptions { plan, ..self.options.clone() }) {
+            Ok(_) | Err(Error::Layout(LayoutError::Doubt(_))) => Ok(true),
+            Err(error) if !is_of_input(&error) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Whether these options hold for every file; if so, the column that may say the splits.
     fn holds(&self, options: &PackOptions) -> Result<Option<Option<String>>, Error> {
         let (plan, found) = self.planned(options)?;
@@ -466,6 +503,7 @@ fn plan_of(way: &WayToRead, given: &PlanOptions) -> Result<Option<PlanOptions>, 
         fields.push(FieldFiles { name, files: None, pattern });
     }
     let mut table = TableOptions {
+        key: way.key_column.clone(),
         group: way.group.clone(),
         separator: way.label_separator.clone(),
         box_form: way.box_form,

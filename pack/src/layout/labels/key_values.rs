@@ -6,18 +6,23 @@ use std::collections::{BTreeSet, HashSet};
 use super::join::{plain, without_extension};
 use super::rows::Tables;
 use super::table_options::TableOptions;
-use crate::facts::{Doubt, WayToRead};
+use crate::facts::{Doubt, WayToRead, named};
 use crate::layout::LayoutError;
 use crate::source::{Inputs, Source, media_type_of};
 
 /// So many cells of a column are looked at, and so many images.
 const MOST_VALUES: usize = 1 << 12;
 const MOST_IMAGES: usize = 1 << 20;
+/// Most columns that a question names.
+const MOST_ASKED: usize = 5;
 /// Names of columns that number rows as often as they name images.
 const NUMBERS_ROWS: [&str; 2] = ["id", "index"];
 
 /// The column that names more than twice as many images as any other one, and of which at least half of
 /// what is in it does.
+///
+/// # Errors
+/// A doubt if several columns name as many, as those of pairs and triplets do.
 pub(crate) fn key_by_values(
     options: &TableOptions,
     source: &Source,
@@ -31,14 +36,38 @@ pub(crate) fn key_by_values(
         .map(|(named, _, name)| (named, name))
         .collect();
     found.sort_by_key(|(named, _)| Reverse(*named));
-    // A second column that names many images may be the right one; numbers of classes name a few.
-    let name = match found.as_slice() {
-        [(most, _), (next, _), ..] if next * 2 > *most => None,
-        [(_, name), ..] => Some((*name).clone()),
-        [] => None,
-    };
     // The name of a column that is one of an image is that of a row.
-    Ok(name.filter(|name| !images.contains(&stem(name))))
+    found.retain(|(_, name)| !images.contains(&stem(name)));
+    // A second column that names many images may be the right one; numbers of classes name a few.
+    match found.as_slice() {
+        [(most, _), (next, _), ..] if next * 2 > *most => {
+            let likely = found.iter().filter(|(named, _)| named * 2 > *most);
+            Err(several_keys(likely.take(MOST_ASKED).copied(), images.len()).into())
+        }
+        [(_, name), ..] => Ok(Some((*name).clone())),
+        [] => Ok(None),
+    }
+}
+
+/// Several columns, each with the number of images that it names, of `all` images.
+fn several_keys<'a>(columns: impl Iterator<Item = (usize, &'a String)>, all: usize) -> Doubt {
+    let columns: Vec<(usize, &String)> = columns.collect();
+    let text = format!(
+        "the columns {} all name images, and each sample has one image",
+        named(columns.iter().map(|(_, name)| *name))
+    );
+    let way = |(named, name): &(usize, &String)| WayToRead {
+        leaves_out: *named < all,
+        ..names_images(name)
+    };
+    Doubt::new(text, columns.iter().map(way).collect())
+}
+
+fn names_images(column: &str) -> WayToRead {
+    WayToRead {
+        key_column: Some(column.to_owned()),
+        ..WayToRead::new(&format!("if `{column}` names the images"), &[])
+    }
 }
 
 /// A column beside `key` of which every value names another image, where `key` may number the rows.
@@ -59,12 +88,8 @@ pub(crate) fn other_key(
         is_other && n > 1 && n == column.words.len() && column.named(&images) == n
     };
     let Some(other) = columns.iter().find(is_key) else { return Ok(None) };
-    let way = |name: &str| WayToRead {
-        key_column: Some(name.to_owned()),
-        ..WayToRead::new(&format!("if `{name}` names the images"), &[])
-    };
     let text = format!("the columns `{key}` and `{}` both name images", other.name);
-    Ok(Some(Doubt::new(text, vec![way(&other.name), way(key)])))
+    Ok(Some(Doubt::new(text, vec![names_images(&other.name), names_images(key)])))
 }
 
 fn images(source: &Source) -> Result<HashSet<String>, LayoutError> {
