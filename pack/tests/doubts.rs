@@ -105,6 +105,28 @@ fn several_columns_that_name_images_are_a_question() {
 }
 
 #[test]
+fn boxes_in_a_text_are_a_question() {
+    let rows = "image_name,BoxesString,domain\n0.jpg,1 2 3 4;5 6 7 8,a\n1.jpg,no_box,b\n2.jpg,1 2 3 4,a\n3.jpg,1 2 4 5,b\n4.jpg,1 2 4 6,b\n5.jpg,1 2 4 7,b\n";
+    let error = by_table(rows, &|_| {}).0.unwrap_err().to_string();
+    assert!(error.contains("`BoxesString` looks like boxes"), "{error}");
+    let (report, _out) = by_table(rows, &|table| table.label = LabelColumn::None);
+    assert_eq!(report.unwrap().fields, ["boxesstring", "domain"]);
+}
+
+#[test]
+fn columns_of_which_one_is_1_in_every_row_are_no_classes() {
+    let rows = "file,smoke,itch,biopsed,kind\n0,0,0,1,a\n1,0,0,1,b\n2,0,0,1,a\n3,0,0,1,a\n4,0,0,1,b\n5,0,0,1,a\n";
+    let error = by_table(rows, &|_| {}).0.unwrap_err();
+    let Error::Layout(LayoutError::Doubt(doubt)) = error else { unreachable!("{error:?}") };
+    let columns: Vec<_> =
+        doubt.readings.iter().filter_map(|way| way.label_column.as_deref()).collect();
+    assert_eq!(columns, ["smoke", "itch", "biopsed", "kind", "none"], "{doubt}");
+    let (report, out) = by_table(&rows.replace("kind", "diagnostic"), &|_| {});
+    report.unwrap();
+    assert_eq!(samples(out.path()).0.manifest().classes, ["a", "b"]);
+}
+
+#[test]
 fn lists_may_name_the_parts_of_paths() {
     let source = folder(&["x_1_aligned.jpg", "x_2_aligned.jpg"]);
     put(source.path(), "list.txt", b"x_1.jpg cat\nx_2.jpg dog\n");

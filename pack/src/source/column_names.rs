@@ -37,7 +37,7 @@ const KEY_NAMES: [&str; 22] = [
 ];
 
 /// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
-const LABEL_NAMES: [&str; 16] = [
+const LABEL_NAMES: [&str; 18] = [
     "label",
     "labels",
     "class",
@@ -51,6 +51,9 @@ const LABEL_NAMES: [&str; 16] = [
     "finelabel",
     "findinglabels",
     "diagnosis",
+    // HAM10000 and PAD-UFES-20.
+    "dx",
+    "diagnostic",
     "species",
     // Label Studio's exports of classes.
     "choice",
@@ -143,6 +146,12 @@ pub(crate) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
 /// (Airbus ships, Carvana, DSB 2018, SIIM pneumothorax, iMaterialist).
 pub(crate) fn is_of_run_lengths(column: &str) -> bool {
     matches!(plain(column).as_str(), "encodedpixels" | "rlemask" | "rle")
+}
+
+/// Whether a column's name is one of boxes in a text, such as `BoxesString`.
+pub(crate) fn is_of_boxes(column: &str) -> bool {
+    ["boxes", "boxesstring", "boxesstrings", "bboxesstring", "boundingboxes"]
+        .contains(&plain(column).as_str())
 }
 
 /// Whether a column's name says that it has classes, such as `species` and `landmark_id`. Source: the

@@ -38,8 +38,8 @@ pub(crate) use archive::Archive;
 use archive::Opening;
 pub use column_names::separator_of;
 pub(crate) use column_names::{
-    BOM, MOST_ROW_BYTES, all_labels, find, find_key, find_label, find_split, is_of_classes,
-    is_of_ids, is_of_numbered_splits, is_of_run_lengths, is_of_splits, is_of_texts,
+    BOM, MOST_ROW_BYTES, all_labels, find, find_key, find_label, find_split, is_of_boxes,
+    is_of_classes, is_of_ids, is_of_numbered_splits, is_of_run_lengths, is_of_splits, is_of_texts,
     may_be_of_splits, split_named,
 };
 pub(crate) use datasets::{Column, DatasetRows, Other, are_of_groups, columns};

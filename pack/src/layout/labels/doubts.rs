@@ -81,6 +81,16 @@ pub(super) fn are_fields(names: &[String]) -> Doubt {
     Doubt::new(text, Vec::new())
 }
 
+/// A column of boxes in a form that is not read.
+pub(super) fn boxes_in_text(name: &str) -> Doubt {
+    let text = format!(
+        "column `{name}` looks like boxes in a form that is not read: a table with a row for each box has the columns `image`, `label`, `xmin`, `ymin`, `xmax` and `ymax`"
+    );
+    let label_column = Some("none".to_owned());
+    let when = format!("to keep the boxes in `{name}` as text, which is not read");
+    Doubt::new(text, vec![WayToRead { label_column, ..WayToRead::new(&when, &[]) }])
+}
+
 /// The only column of several that can have classes.
 pub(super) fn only_classes(name: &str) -> Doubt {
     let text = format!(

@@ -1,5 +1,6 @@
 //! Tables with a column per class, in which 1 says that the image has the class.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::cell::Cell;
@@ -16,6 +17,8 @@ pub(super) struct Indicators {
     columns: Vec<String>,
     /// Whether an image may have several of the classes, or none.
     several: bool,
+    /// How many of the classes some image has.
+    n_used: usize,
     /// Whether -1 says that an image has not the class.
     signs: bool,
     /// The name of the column that they become.
@@ -34,16 +37,22 @@ impl Indicators {
             0 | 1 => columns.join(","),
             more => format!("{},… and {more} more", columns[..MOST_NAMED].join(",")),
         };
-        let mut found = Self { columns, several: true, signs, name };
-        let mut lone = true;
+        let mut found = Self { columns, several: true, n_used: 0, signs, name };
+        let (mut lone, mut used) = (true, BTreeSet::new());
         for path in files {
             let path = path.as_ref();
             found.rows(path, tables, &mut |_, _, cells| {
-                lone &= matches!(cells, [Cell::List(classes), ..] if classes.len() == 1);
+                let classes = match cells {
+                    [Cell::List(classes), ..] => classes.as_slice(),
+                    _ => &[],
+                };
+                lone &= classes.len() == 1;
+                used.extend(classes.iter().filter_map(Cell::word));
                 Ok(())
             })?;
         }
         found.several = !lone;
+        found.n_used = used.len();
         Ok(found)
     }
 
@@ -55,6 +64,11 @@ impl Indicators {
     /// Whether each image has one class.
     pub(super) fn is_one_hot(&self) -> bool {
         !self.several
+    }
+
+    /// Whether all images have the same class, so that the columns are hardly those of classes.
+    pub(super) fn has_one_class(&self) -> bool {
+        !self.several && self.n_used < 2
     }
 
     fn flag(&self, cell: &Cell) -> Option<bool> {

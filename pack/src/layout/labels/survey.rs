@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::cell::Cell;
 use super::columns::{LabelKind, Seen};
 use super::doubts::{
-    are_fields, are_numbers, is_coordinate, may_be_sources, may_be_splits, no_classes,
-    only_classes, other_labels, which_labels,
+    are_fields, are_numbers, boxes_in_text, is_coordinate, may_be_sources, may_be_splits,
+    no_classes, only_classes, other_labels, which_labels,
 };
 use super::indicators::{self, Indicators, may_be_classes};
 use super::rows::{Tables, fault};
@@ -15,8 +15,8 @@ use super::table_options::TableOptions;
 use crate::facts::{Doubt, KEY, MOST_CLASSES, is_of_source, is_of_times, setting};
 use crate::layout::LayoutError;
 use crate::source::{
-    LabelColumn, SourceError, all_labels, find_key, find_label, is_of_classes, is_of_ids,
-    is_of_run_lengths, is_of_splits, is_of_texts,
+    LabelColumn, SourceError, all_labels, find_key, find_label, is_of_boxes, is_of_classes,
+    is_of_ids, is_of_run_lengths, is_of_splits, is_of_texts,
 };
 
 /// What the column of file names is called in errors.
@@ -188,6 +188,7 @@ impl Survey {
         }
         let found = Indicators::new(columns.clone(), signs, tables, &options.files)?;
         match found.is_one_hot() {
+            true if found.has_one_class() => Ok(None),
             true => Ok(Some(found)),
             false => Err(may_be_classes(&columns).into()),
         }
@@ -229,6 +230,11 @@ impl Survey {
                         if tables.gathered.as_ref().is_some_and(|of| !of.texts.is_empty()) =>
                     {
                         return Ok(None);
+                    }
+                    (None, others)
+                        if let Some(name) = others.iter().find(|name| is_of_boxes(name)) =>
+                    {
+                        return Err(boxes_in_text(name).into());
                     }
                     (None, others) => {
                         let may_be = self.with_classes(options, others, tables)?;
