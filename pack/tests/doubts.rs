@@ -55,11 +55,21 @@ fn patients_and_videos_are_no_classes() {
     assert_eq!(doubt.readings[2].images, ["{label}/{key}.{ext}"]);
     let doubt = refused(&["train/video1/1.jpg", "train/video2/1.jpg", "val/video3/1.jpg"]);
     assert_eq!(doubt.readings[0].images, ["{split}/{video}/{key}.{ext}"]);
+    let doubt = refused(&["patient_004_node_1/1.jpg", "patient_009_node_2/2.jpg"]);
+    assert_eq!(doubt.readings[0].images, ["{patient}/{key}.{ext}"]);
     let doubt = refused(&["2019/1.jpg", "2020/2.jpg"]);
     assert_eq!(doubt.readings[0].images, ["{date}/{key}.{ext}"]);
     // Words that are not counted, and one counted folder, are classes.
     let (source, out) = (folder(&["camera/1.jpg", "video/1.jpg"]), tempfile::tempdir().unwrap());
     assert_eq!(run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().doubts, []);
+}
+
+#[test]
+fn folders_that_are_in_the_names_of_their_files_are_no_classes() {
+    let doubt = refused(&["00/10049200_1891.jpg", "48/10000548_1925.jpg", "48/148_1960.jpg"]);
+    assert!(doubt.text.contains("look like parts of a large set"), "{doubt}");
+    assert_eq!(doubt.readings[1].images, ["{*}/{key}.{ext}"]);
+    assert_eq!(doubt.readings[2].images, ["{label}/{key}.{ext}"]);
 }
 
 #[test]

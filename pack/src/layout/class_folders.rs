@@ -14,6 +14,7 @@ use super::parts::{
     copy_inside, in_a_table, numbered_parts, pairs_by_order, parts_in_classes, parts_of_samples,
     sources_of_images,
 };
+use super::shard_folders::shard_folders;
 use super::unlikely_classes::{counted_classes, unlikely};
 use crate::facts::{Doubt, WayToRead, literal, split_of};
 
@@ -80,7 +81,8 @@ pub(super) fn classes(folders: &Folders) -> Result<Recognised, Doubt> {
         );
         found.doubts.push(Doubt::new(text, ways));
     }
-    if let Some(doubt) = sources_of_images(folders.top.keys().map(String::as_str), "") {
+    let of_sources = sources_of_images(folders.top.keys().map(String::as_str), "");
+    if let Some(doubt) = of_sources.or_else(|| shard_folders(folders)) {
         return Err(doubt);
     }
     found.classes = folders.top.keys().cloned().collect();

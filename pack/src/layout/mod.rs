@@ -29,6 +29,7 @@ mod path_meaning;
 mod recognise;
 mod same_names;
 mod scan;
+mod shard_folders;
 mod split_folders;
 mod split_lists;
 mod tables_beside;

@@ -482,10 +482,8 @@ pub(super) fn sources_of_images<'a>(
     before: &str,
 ) -> Option<Doubt> {
     let word = |name: &str| {
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let word = stem.trim_end_matches(['_', '-', ' ']).to_lowercase();
-        let is_counted = stem.len() < name.len() && is_source(&word);
-        if is_date(name) { Some("date".to_owned()) } else { is_counted.then_some(word) }
+        let word = counted_word(name).to_lowercase();
+        if is_date(name) { Some("date".to_owned()) } else { is_source(&word).then_some(word) }
     };
     let first = word(names.clone().next()?)?;
     if names.clone().count() < 2 || !names.clone().all(|name| word(name).as_ref() == Some(&first)) {
@@ -502,6 +500,22 @@ pub(super) fn sources_of_images<'a>(
     let table = WayToRead { images: vec![of], ..in_a_table() };
     let classes = WayToRead::new("if they are classes", &[&format!("{before}{CLASSES}")]);
     Some(Doubt::new(text, vec![none, table, classes]))
+}
+
+/// The first word of a name in which each word has a number behind it, such as `patient_004_node_1`.
+fn counted_word(name: &str) -> &str {
+    const MARKS: [char; 3] = ['_', '-', ' '];
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (mut rest, mut word) = (name, name);
+    while !rest.is_empty() {
+        let before = rest.trim_end_matches(is_digit);
+        word = before.trim_end_matches(MARKS);
+        if before.len() == rest.len() {
+            return "";
+        }
+        rest = word.trim_end_matches(|c: char| !is_digit(c));
+    }
+    word
 }
 
 /// A class folder that has the other class folders in it, as an archive that was unpacked into its
