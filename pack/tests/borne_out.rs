@@ -166,6 +166,43 @@ fn images_without_a_row_are_left_out_by_each_way_of_a_table() {
 }
 
 #[test]
+fn texts_of_any_name_beside_the_images_leave_the_question() {
+    let source = folder(&["train/1.jpg", "train/2.jpg", "test/3.jpg"]);
+    for name in ["train/1.gt", "train/2.gt", "test/3.gt"] {
+        put(source.path(), name, b"0 0 2 3 10 12 0.05\n");
+    }
+    assert!(doubt(&source).contains("is not in a class folder"));
+}
+
+#[test]
+fn a_table_of_validation_is_kept_where_that_of_the_test_images_has_no_classes() {
+    let source = folder(&["img/1.jpg", "img/2.jpg", "img/3.jpg"]);
+    put(source.path(), "train.jsonl", b"{\"img\":\"img/1.jpg\",\"label\":1,\"text\":\"a b\"}\n");
+    put(source.path(), "dev.jsonl", b"{\"img\":\"img/2.jpg\",\"label\":0,\"text\":\"a c\"}\n");
+    put(source.path(), "test.jsonl", b"{\"img\":\"img/3.jpg\",\"text\":\"a d\"}\n");
+    let Err(Error::Layout(LayoutError::Doubt(doubt))) = packed(&source) else { unreachable!() };
+    let mut ways = doubt.readings.iter().filter(|way| way.when.contains("have no classes"));
+    let tables = ways.next().unwrap().tables.as_ref().unwrap();
+    assert!(tables[0].ends_with("train.jsonl={split=train}"), "{tables:?}");
+    assert!(tables[1].ends_with("dev.jsonl={split=val}"), "{tables:?}");
+}
+
+#[test]
+fn tables_that_are_about_no_image_give_way_to_the_one_that_is() {
+    let source = folder(&["images/a7.jpg", "images/b7.jpg", "images/a8.jpg", "images/b8.jpg"]);
+    put(source.path(), "train_rows.csv", b"rows\n0\n");
+    put(source.path(), "valid_rows.csv", b"rows\n1\n");
+    put(source.path(), "meta.csv", b"left,right,kind\na7.jpg,b7.jpg,x\na8.jpg,b8.jpg,y\n");
+    let Err(Error::Layout(LayoutError::Doubt(doubt))) = packed(&source) else { unreachable!() };
+    let table = source.path().join("meta.csv").display().to_string();
+    let keys: Vec<_> = doubt.readings.iter().filter(|way| way.key_column.is_some()).collect();
+    assert_eq!(keys.len(), 2, "{doubt:?}");
+    assert!(
+        keys.iter().all(|way| way.tables.as_deref() == Some(&[table.clone()]) && way.leaves_out)
+    );
+}
+
+#[test]
 fn a_copy_inside_is_left_out_if_it_is_one() {
     let files = ["x/train/a/1.jpg", "x/train/b/2.jpg", "x/test/a/3.jpg"];
     let source = folder(&files);
@@ -247,8 +284,8 @@ fn a_single_class_is_a_question() {
         assert!(text(&report).contains("all images have the class `x`"), "{}", text(&report));
     }
     let beside = folder(&["words/1.jpg", "words/2.jpg"]);
-    put(beside.path(), "gt.txt", b"words/1.jpg, \"one\"\nwords/2.jpg, \"two\"\n");
-    doubt(&beside);
+    put(beside.path(), "gt.txt", b"words/1.jpg, \"one, two\"\nwords/2.jpg, \"two\"\n");
+    assert_eq!(packed(&beside).unwrap().fields, ["text"]);
     // Captions beside the images say what they are for.
     for name in ["crops/26_0_2_2017.txt", "crops/1_1_0_2016.txt"] {
         put(source.path(), name, b"a photo of a face in the sun");

@@ -63,7 +63,7 @@ pub(crate) fn annotations(
     options: &LayoutOptions<'_>,
 ) -> Option<Doubt> {
     let n = |extension: &&str| ignored.get(*extension).copied().unwrap_or_default();
-    let kinds = [("txt", 2), ("xml", 4), ("json", 1), ("mat", 1)];
+    let kinds = [("txt", 2), ("xml", 4), ("json", 1), ("mat", 1), ("gt", 2)];
     let is_enough = |(kind, of): &(&str, u64)| n(kind) > 1 && n(kind).saturating_mul(*of) >= images;
     let (kind, _) = kinds.into_iter().find(is_enough)?;
     let text = match n(&kind) >= images {

@@ -340,7 +340,7 @@ impl Meaning {
                         format!("if the images in `{rest}` have no classes and are left out");
                     let way =
                         WayToRead { leaves_out: true, asks: true, ..WayToRead::new(&when, &[]) };
-                    doubt.readings.insert(at, WayToRead { tables: Some(vec![training]), ..way });
+                    doubt.readings.insert(at, WayToRead { tables: Some(training), ..way });
                 }
                 let besides = match is_by_rows {
                     true => Vec::new(),
@@ -414,7 +414,8 @@ impl Meaning {
                     let n = scan.ignored.get(*extension).copied().unwrap_or_default();
                     n > if *extension == "txt" { scan.n_about_the_set } else { 0 }
                 };
-                if ["csv", "tsv", "jsonl", "json", "txt", "xml", "mat"].iter().any(may_say) {
+                let kinds = ["csv", "tsv", "jsonl", "json", "txt", "xml", "mat", "gt", "lst"];
+                if kinds.iter().any(may_say) {
                     doubt.readings.iter_mut().for_each(WayToRead::ask);
                 }
                 let images = match folders.has_test() {

@@ -195,9 +195,9 @@ impl TablesBeside {
         all.into_iter().filter(|path| !is_example(path)).map(name).collect()
     }
 
-    /// The table of the training images and that of the test images, where these are all that there is
-    /// and only the first has the last of its columns, as competitions have them.
-    pub(crate) fn of_training_alone(&self) -> Option<(String, String)> {
+    /// The table of the training images, with that of validation if there is one, and that of the test
+    /// images, which alone lacks some column, as competitions have them.
+    pub(crate) fn of_training_alone(&self) -> Option<(Vec<String>, String)> {
         let of = |wanted: Split| {
             let mut found = self.by_split.iter().filter(|(_, split)| **split == wanted);
             found.next().map(|(path, _)| path).filter(|_| found.next().is_none())
@@ -207,7 +207,14 @@ impl TablesBeside {
         let is_hidden = find_label(&of_test).is_none()
             && columns(training).iter().any(|column| !of_test.contains(column));
         let shown = |path: &PathBuf| path.display().to_string();
-        is_hidden.then(|| (shown(training), shown(test)))
+        let of_split = |path: &PathBuf, split| format!("{}={{split={split}}}", path.display());
+        let has_val = self.by_split.values().any(|split| *split == Split::Val);
+        let training = match of(Split::Val) {
+            None if has_val => return None,
+            None => vec![shown(training)],
+            Some(val) => vec![of_split(training, Split::Train), of_split(val, Split::Val)],
+        };
+        is_hidden.then(|| (training, shown(test)))
     }
 
     /// The likeliest table of which a column names what many images are of, and that column, if it can
@@ -326,19 +333,21 @@ impl TablesBeside {
         first.flat_map(|(split, paths)| paths.iter().map(|path| of((*path, *split)))).collect()
     }
 
-    /// The likeliest tables; in place of one whose rows are about no image, the only one whose rows
+    /// The likeliest tables; in place of those whose rows are about no image, the only one whose rows
     /// are.
     pub(super) fn likeliest_of(&self, folders: &Folders) -> Vec<String> {
         let likeliest = self.likeliest();
-        let [one] = likeliest.as_slice() else { return likeliest };
         // Unknown of what is not read.
-        let are_of_images =
-            |table: &String| FirstRows::read(table).map(|rows| rows.are_of_images(folders));
-        if are_of_images(one) != Some(false) {
+        let are_of_images = |table: &String| {
+            let file = table.split("={").next().unwrap_or(table);
+            FirstRows::read(file).map(|rows| rows.are_of_images(folders))
+        };
+        if likeliest.iter().any(|table| are_of_images(table) != Some(false)) {
             return likeliest;
         }
+        // Those of the likeliest are about none.
         let mut others = self.with_classes();
-        others.retain(|table| table != one && are_of_images(table) == Some(true));
+        others.retain(|table| are_of_images(table) == Some(true));
         match (others.len(), self.lists.len()) {
             (1, _) => others,
             (0, 1) => self.lists(),
@@ -420,6 +429,13 @@ fn of_labels(path: &Path, line: &str) -> Option<String> {
     if let Some(pattern) = of_amounts {
         return Some(format!("{}={pattern}", path.display()));
     }
+    // The transcripts of ICDAR's words.
+    if let Some((name, text)) = line.split_once(", \"")
+        && media_type_of(name, Inputs::Images).is_some()
+        && text.ends_with('"')
+    {
+        return Some(format!("{}={{path}}, \"{{text:.*}}\"", path.display()));
+    }
     let of = |(separator, between, one): &(char, &str, &str)| {
         let (name, class) = line.rsplit_once(*separator)?;
         let is_image = media_type_of(name, Inputs::Images).is_some();
@@ -461,7 +477,7 @@ mod tests {
         assert_eq!(of("1.jpg 3 4"), None);
         assert_eq!(of("1.jpg 0.5"), list("{path} {value}"));
         assert_eq!(of("1.jpg,1,2,3,4,cat"), list("{path},{xmin},{ymin},{xmax},{ymax},{label}"));
-        assert_eq!(of("1.jpg, \"one\""), None);
+        assert_eq!(of("1.jpg, \"one, two\""), list("{path}, \"{text:.*}\""));
         assert_eq!(of("1.jpg\ta photo of a face in the sun"), None);
         assert_eq!(of("a sentence"), None);
     }
