@@ -20,6 +20,9 @@ const TABLE: &str = "write a table with a row for each box: `image,label,xmin,ym
 const CENTRES: &str =
     "write a table with a row for each box: `image,label,x_center,y_center,width,height`";
 
+const POINTS: &str =
+    "write lines of JSON, such as `{\"file_name\": \"1.jpg\", \"points\": [[1.5, 2], [3, 4]]}`";
+
 const SHEET: &str = "save it as CSV (UTF-8)";
 
 /// Sources: the manuals of [VIA](https://www.robots.ox.ac.uk/~vgg/software/via/),
@@ -30,9 +33,10 @@ const SHEET: &str = "save it as CSV (UTF-8)";
 /// development kit of [DOTA](https://captain-whu.github.io/DOTA/dataset.html),
 /// [FUNSD](https://guillaumejaume.github.io/FUNSD/description/),
 /// [DeepFashion2](https://github.com/switchablenorms/DeepFashion2),
-/// [CrowdHuman](https://www.crowdhuman.org/download.html) and the development kit of
-/// [MOT Challenge](https://motchallenge.net/instructions/).
-const FORMATS: [UnreadFormat; 13] = [
+/// [CrowdHuman](https://www.crowdhuman.org/download.html), the development kit of
+/// [MOT Challenge](https://motchallenge.net/instructions/), HRSC2016 and
+/// [300-W](https://ibug.doc.ic.ac.uk/resources/300-W/).
+const FORMATS: [UnreadFormat; 15] = [
     UnreadFormat {
         name: "VGG Image Annotator",
         extension: "json",
@@ -88,6 +92,13 @@ const FORMATS: [UnreadFormat; 13] = [
         signs: &["[Sequence]"],
         convert: TABLE,
     },
+    UnreadFormat { name: "HRSC2016", extension: "xml", signs: &["<HRSC_Image>"], convert: TABLE },
+    UnreadFormat {
+        name: "300-W's points",
+        extension: "pts",
+        signs: &["version:", "n_points:"],
+        convert: POINTS,
+    },
     UnreadFormat { name: "Excel", extension: "xlsx", signs: &[], convert: SHEET },
     UnreadFormat { name: "Excel", extension: "xls", signs: &[], convert: SHEET },
     UnreadFormat { name: "OpenDocument", extension: "ods", signs: &[], convert: SHEET },
@@ -100,7 +111,7 @@ const ICDAR: UnreadFormat =
 
 fn is_of_icdar(line: &str) -> bool {
     let cells: Vec<&str> = line.trim().trim_end_matches(',').split(',').collect();
-    let are_numbers = |cells: &[&str]| cells.iter().all(|cell| cell.trim().parse::<i64>().is_ok());
+    let are_numbers = |cells: &[&str]| cells.iter().all(|cell| cell.trim().parse::<f64>().is_ok());
     cells.split_at_checked(8).is_some_and(|(corners, text)| {
         are_numbers(corners) && !text.is_empty() && !are_numbers(text)
     })
@@ -108,7 +119,7 @@ fn is_of_icdar(line: &str) -> bool {
 
 /// Whether a file may be of such a format by its extension, and is not mostly something else.
 pub(super) fn may_be_unread(extension: &str) -> bool {
-    ["txt", "json", "ini", "odgt"].contains(&extension)
+    ["txt", "json", "ini", "odgt", "xml", "pts"].contains(&extension)
 }
 
 /// Refuses a file of a format that is known and not read.
@@ -151,8 +162,11 @@ mod tests {
         let path = dir.path().join("gt_img_1.txt");
         std::fs::write(&path, "377,117,463,117,465,130,378,130,Genaxis Theatre\n").unwrap();
         assert!(check_format(&path).unwrap_err().to_string().contains("ICDAR"));
-        let path = dir.path().join("a.txt");
-        std::fs::write(&path, "0 0.5 0.5 0.2 0.2\n").unwrap();
-        check_format(&path).unwrap();
+        // Boxes of YOLO, and of MOT.
+        for text in ["0 0.5 0.5 0.2 0.2\n", "1,1,2,3,10,12,1,1,0.8\n"] {
+            let path = dir.path().join("a.txt");
+            std::fs::write(&path, text).unwrap();
+            check_format(&path).unwrap();
+        }
     }
 }
