@@ -137,6 +137,18 @@ fn columns_of_which_one_is_1_in_every_row_are_no_classes() {
 }
 
 #[test]
+fn words_for_splits_are_no_classes() {
+    let rows =
+        "file,kind,train/val/test\n0,a,train\n1,b,train\n2,a,train\n3,b,val\n4,a,test\n5,b,test\n";
+    let (report, out) = by_table(rows, &|_| {});
+    let doubts = report.unwrap().doubts;
+    let splits =
+        doubts.iter().flat_map(|doubt| &doubt.readings).find_map(|way| way.split_column.as_deref());
+    assert_eq!(splits, Some("train/val/test"), "{doubts:?}");
+    assert_eq!(samples(out.path()).0.manifest().classes, ["a", "b"]);
+}
+
+#[test]
 fn lists_may_name_the_parts_of_paths() {
     let source = folder(&["x_1_aligned.jpg", "x_2_aligned.jpg"]);
     put(source.path(), "list.txt", b"x_1.jpg cat\nx_2.jpg dog\n");

@@ -295,11 +295,11 @@ impl Survey {
         let mut found = Vec::new();
         for name in columns {
             let is_label = self.seen_of(name).is_some_and(|seen| seen.label(self.rows).is_ok());
+            let is_split = is_of_splits(name) || self.seen_of(name).is_some_and(Seen::names_splits);
             // Of a single column, the reason is told where its cells are not labels.
             if (is_label || columns.len() == 1)
                 && !is_of_texts(name)
-                && (columns.len() == 1 || !is_coordinate(name, columns))
-                && !(columns.len() > 1 && is_of_splits(name))
+                && !(columns.len() > 1 && (is_split || is_coordinate(name, columns)))
                 && !self.all_differ(options, name, tables)?
             {
                 found.push(name);
