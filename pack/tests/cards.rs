@@ -51,7 +51,7 @@ const SCALABEL_VAL: &str =
     r#"[{"name":"b.jpg","labels":[{"category":"car","box2d":{"x1":1,"y1":2,"x2":9,"y2":8}}]}]"#;
 
 /// For each dataset: files, and the samples that packing finds.
-const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 103] = [
+const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 110] = [
     (
         "dogs-vs-cats",
         &[("train/cat.0.jpg", ""), ("train/dog.0.jpg", ""), ("test1/1.jpg", "")],
@@ -1230,7 +1230,6 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 103] = [
             ("stage1_train/0a/masks/1.png", "grey 20 16"),
             ("stage1_train/0a/masks/2.png", "grey 20 16"),
             ("stage1_test/0b/images/0b.png", "grey 20 16"),
-            ("stage1_train_labels.csv", "ImageId,EncodedPixels\n0a,1 2\n"),
             ("masks/0a.png", "grey 20 16"),
         ],
         &[("stage1_train/0a/images/0a.png", Train, None)],
@@ -1283,6 +1282,107 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 103] = [
             ("words.txt", "#--- words.txt ---#\na01-000u-00-00 ok 154 408 768 27 51 AT A\n"),
         ],
         &[("words/a01/a01-000u/a01-000u-00-00.png", Train, None)],
+    ),
+    (
+        "davis-2016",
+        &[
+            ("JPEGImages/480p/bear/00000.jpg", ""),
+            ("Annotations/480p/bear/00000.png", "grey 20 16"),
+            ("JPEGImages/480p/camel/00000.jpg", ""),
+            ("Annotations/480p/camel/00000.png", "grey 22 18"),
+            (
+                "ImageSets/480p/train.txt",
+                "/JPEGImages/480p/bear/00000.jpg /Annotations/480p/bear/00000.png \n",
+            ),
+            (
+                "ImageSets/480p/val.txt",
+                "/JPEGImages/480p/camel/00000.jpg /Annotations/480p/camel/00000.png \n",
+            ),
+        ],
+        &[
+            ("JPEGImages/480p/bear/00000.jpg", Train, None),
+            ("JPEGImages/480p/camel/00000.jpg", Val, None),
+        ],
+    ),
+    (
+        "davis-2017",
+        &[
+            ("JPEGImages/480p/bear/00000.jpg", ""),
+            ("Annotations/480p/bear/00000.png", "grey 20 16"),
+            ("JPEGImages/480p/camel/00000.jpg", ""),
+            ("Annotations/480p/camel/00000.png", "grey 22 18"),
+            ("ImageSets/2017/train.txt", "bear\n"),
+            ("ImageSets/2017/val.txt", "camel\n"),
+        ],
+        &[
+            ("JPEGImages/480p/bear/00000.jpg", Train, None),
+            ("JPEGImages/480p/camel/00000.jpg", Val, None),
+        ],
+    ),
+    (
+        "mjsynth",
+        &[
+            ("1/1/1_Chilblains_13374.jpg", ""),
+            ("2/1/7_stack_74163.jpg", ""),
+            ("2/1/8_stack's_74163.jpg", ""),
+            ("annotation_train.txt", "./1/1/1_Chilblains_13374.jpg 13374\n"),
+            ("annotation_val.txt", "./2/1/8_stack's_74163.jpg 74163\n"),
+            ("annotation_test.txt", "./2/1/7_stack_74163.jpg 74163\n"),
+            ("lexicon.txt", "stack\n"),
+        ],
+        &[
+            ("1/1/1_Chilblains_13374.jpg", Train, None),
+            ("2/1/7_stack_74163.jpg", Test, None),
+            ("2/1/8_stack's_74163.jpg", Val, None),
+        ],
+    ),
+    (
+        "hrf",
+        &[
+            ("images/01_dr.JPG", ""),
+            ("manual1/01_dr.tif", "grey 20 16"),
+            ("mask/01_dr_mask.tif", "grey 20 16"),
+        ],
+        &[("images/01_dr.JPG", Train, None)],
+    ),
+    (
+        "refuge",
+        &[
+            ("Training400/Glaucoma/g0001.jpg", ""),
+            ("Annotation-Training400/Disc_Cup_Masks/Glaucoma/g0001.bmp", "grey 20 16"),
+            ("Training400/Non-Glaucoma/n0001.jpg", ""),
+            ("Annotation-Training400/Disc_Cup_Masks/Non-Glaucoma/n0001.bmp", "grey 22 18"),
+        ],
+        &[
+            ("Training400/Glaucoma/g0001.jpg", Train, Some("Glaucoma")),
+            ("Training400/Non-Glaucoma/n0001.jpg", Train, Some("Non-Glaucoma")),
+        ],
+    ),
+    (
+        "celebamask-hq",
+        &[
+            ("CelebA-HQ-img/0.jpg", ""),
+            ("CelebAMask-HQ-mask-anno/0/00000_hair.png", "grey 20 16"),
+            ("CelebAMask-HQ-mask-anno/0/00000_skin.png", "grey 20 16"),
+            ("masks/0.png", "grey 20 16"),
+        ],
+        &[("CelebA-HQ-img/0.jpg", Train, None)],
+    ),
+    (
+        "widerperson",
+        &[
+            ("Images/000040.jpg", ""),
+            ("Images/000041.jpg", ""),
+            ("Images/000042.jpg", ""),
+            ("Annotations/000040.jpg.txt", "1\n1 1 2 9 8\n"),
+            ("train.txt", "000040\n"),
+            ("val.txt", "000041\n"),
+            (
+                "widerperson.csv",
+                "image,label,xmin,ymin,xmax,ymax\n000040.jpg,riders,1,2,9,8\n000041.jpg,crowd,1,2,9,8\n",
+            ),
+        ],
+        &[("Images/000040.jpg", Train, None), ("Images/000041.jpg", Val, None)],
     ),
     (
         "inaturalist-2021",
@@ -1438,8 +1538,11 @@ fn packed(files: &[File<'_>], prefix: &str, plan: PlanOptions) -> (Option<String
             _ if grey.is_some() => {
                 let (width, height) = grey.unwrap();
                 let (width, height): (u32, u32) = (width.parse().unwrap(), height.parse().unwrap());
-                let values = vec![i as u16; (width * height) as usize];
-                crate::fields::grey(width, height, &values, false)
+                let n = (width * height) as usize;
+                match path.ends_with(".tif") {
+                    true => crate::mask_colours::tiff((width, height), 1, &vec![i as u8; n]),
+                    false => crate::fields::grey(width, height, &vec![i as u16; n], false),
+                }
             }
             "jpg" | "jpeg" | "bmp" => jpeg(i),
             "png" => png(i),
