@@ -72,7 +72,11 @@ pub(crate) fn each_time(
     mut take: impl FnMut(&[u8], u64),
 ) -> Result<()> {
     each_member(reader, name, limits, |entry| {
-        take(&entry.path_bytes(), entry.header().mtime().unwrap_or(0));
+        // Python rounds the header's own field, and not this one.
+        let exact = attributes(entry).ok().and_then(|found| found.time);
+        let exact = exact.and_then(|time| u64::try_from(time).ok());
+        let time = exact.or_else(|| entry.header().mtime().ok()).unwrap_or(0);
+        take(&entry.path_bytes(), time);
         Ok(())
     })
 }
