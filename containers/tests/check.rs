@@ -500,6 +500,35 @@ fn what_apptainer_and_htcondor_look_for() {
 }
 
 #[test]
+fn a_script_that_starts_what_is_not_there_is_an_error() {
+    let mut image = TestImage::sound();
+    let missing = [(Error, "program", "/opt/app/bin/train")];
+    for (script, expected) in [
+        ("exec sim \"$@\"", &missing[..]),
+        ("exec /opt/sim/bin/sim", &missing),
+        ("exec sh -c true", &[]),
+        ("exec /bin/sh", &[]),
+        ("PATH=/opt/sim/bin:$PATH\nexec sim", &[]),
+        (". /opt/sim/activate\nexec sim", &[]),
+        ("if true; then\n  exec sim\nfi", &[]),
+        ("exec \"$@\"", &[]),
+        ("exec ./sim", &[]),
+    ] {
+        image.text(PROGRAM, 0o755, &format!("#!/bin/sh\n{script}\n"));
+        fires(&image, expected);
+    }
+}
+
+#[test]
+fn scripts_of_conda_s_packages_may_lack_an_interpreter() {
+    let mut image = TestImage::sound();
+    image.env.insert("PATH".to_owned(), "/opt/env/bin:/usr/bin:/bin".to_owned());
+    let script = RootPath::new("opt/env/bin/c_rehash").unwrap();
+    image.tree.add_text(Layer::Python, &script, 0o755, "#!/usr/bin/env perl\n").unwrap();
+    fires(&image, &[(Note, "interpreter", "/opt/env/bin/c_rehash")]);
+}
+
+#[test]
 fn zstd_needs_a_new_runtime() {
     let mut image = TestImage::sound();
     for form in [Form::Sif(Some(Squash::Zstd)), Form::Oci(Some(Compressor::Zstd))] {

@@ -20,6 +20,9 @@ const COME_ALONG: [&str; 2] = ["debconf", "openssl"];
 /// Folders whose programs are examples, or for finding errors.
 const NOT_FOR_USE: [&str; 3] = ["usr/share/doc/", "usr/share/examples/", "usr/lib/debug/"];
 
+/// The folder of an environment of conda.
+const ENVIRONMENT: &str = "opt/env/";
+
 /// What is asked for, and which package each file is of.
 pub(super) struct Named<'a> {
     tree: &'a Rootfs,
@@ -98,6 +101,11 @@ impl<'a> Named<'a> {
         let is_named = self.is_named(path);
         Some(match (node.layer, is_command) {
             (Layer::App, _) => Severity::Error,
+            // Packages of conda have scripts for a Perl that they do not depend on: `c_rehash`.
+            _ if path.as_str().starts_with(ENVIRONMENT) => match is_command {
+                true => Severity::Note,
+                false => return None,
+            },
             _ if ours(node) && is_command => Severity::Error,
             _ if is_command && is_named => Severity::Error,
             _ if is_command && self.is_foreign => Severity::Warning,

@@ -80,6 +80,12 @@ fn program(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()>
     match inventory.tree.follow(path) {
         Some((real, node)) => {
             findings.extend(without_interpreter(path, node)?);
+            if let What::File(source) = &node.what
+                && let Some(fault) = scripts::started(inventory, source)?
+            {
+                let hint = "install it with `packages`, `[python]` or a step, or copy it with `[app.files]`";
+                findings.push(Finding::error("program", path, fault).hint(hint));
+            }
             runnable(inventory, "program", &real, node, findings)
         }
         None => {

@@ -127,6 +127,51 @@ pub(super) fn fault(inventory: &Inventory<'_>, source: &FileBytes) -> Result<Opt
     })
 }
 
+/// Longest script that is read.
+const MAX_SCRIPT: u64 = 64 << 10;
+
+/// What is wrong with the program that a script of a shell starts in its own place; nothing if that
+/// cannot be told, since the script looks for programs in other folders than the image.
+pub(super) fn started(inventory: &Inventory<'_>, source: &FileBytes) -> Result<Option<String>> {
+    let shells = ["/bin/sh", "/bin/bash", "/usr/bin/env bash", "/usr/bin/env sh"];
+    let first = first_line(source)?.unwrap_or_default();
+    if !shells.iter().any(|shell| first.trim().split(" -").next() == Some(*shell)) {
+        return Ok(None);
+    }
+    let Some(text) = source.text(MAX_SCRIPT)? else { return Ok(None) };
+    let looks_elsewhere = |line: &str| {
+        line.contains("PATH=") || line.starts_with(". ") || line.starts_with("source ")
+    };
+    if text.lines().map(str::trim).any(looks_elsewhere) {
+        return Ok(None);
+    }
+    // What stands alone on its line is run whenever the script is.
+    for line in text.lines() {
+        let words = line.strip_prefix("exec ").and_then(shlex::split).unwrap_or_default();
+        let Some(name) = words.first().filter(|name| is_name(name)) else { continue };
+        let is_there = match name.starts_with('/') {
+            true => RootPath::inside(name).is_some_and(|at| is_program(inventory, &at)),
+            false => name.contains('/') || find(inventory, name),
+        };
+        if !is_there {
+            return Ok(Some(format!(
+                "it starts `{name}`, which is not in the image, or not a program"
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn is_program(inventory: &Inventory<'_>, path: &RootPath) -> bool {
+    inventory.tree.follow(path).is_some_and(|(_, node)| node.mode & 0o111 != 0)
+}
+
+/// Whether a word of a script names a program, and not a variable or an option.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c))
+}
+
 fn find(inventory: &Inventory<'_>, name: &str) -> bool {
     find_program(inventory.tree, inventory.about.env, name).is_some()
 }
