@@ -53,6 +53,11 @@ pub(crate) fn counter(what: &'static str, output: &Output) -> ProgressBar {
     bar(what, None, "{msg} {human_pos}", output)
 }
 
+/// Something that runs for a time that is not known, on one line of the terminal.
+pub(crate) fn running(what: &'static str, output: &Output) -> ProgressBar {
+    bar(what, None, "{wide_msg} {elapsed}", output)
+}
+
 fn bar(what: &'static str, total: Option<u64>, template: &str, output: &Output) -> ProgressBar {
     let shown = !output.quiet && std::io::stderr().is_terminal();
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

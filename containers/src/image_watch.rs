@@ -135,6 +135,9 @@ pub trait ImageWatch: Sync {
     /// Says what a step is working on: a list of packages, or a package.
     fn working_on(&self, _step: Step, _what: &str) {}
 
+    /// The last line that a script has printed, a few times per second while it runs.
+    fn said(&self, _step: Step, _line: &str) {}
+
     /// Bytes that a step has done, and bytes in all.
     fn progress(&self, _step: Step, _done: u64, _total: u64) {}
 

@@ -11,7 +11,7 @@ from _shared import GULAR, check, finish, gular, skip
 
 MAKEFILE = """PREFIX = /opt
 install: solver
-\tinstall -D -o root -g root solver $(PREFIX)/bin/solver
+\tinstall -D -o nobody --group=nobody -m 755 solver $(PREFIX)/bin/solver
 solver: solver.c
 \t$(CC) -O2 -g -o $@ $<
 """
@@ -22,9 +22,11 @@ name = "steps"
 packages = ["default", "gcc", "libc6-dev", "make", "python3-pip"]
 [app.files]
 "src/solver" = "solver"
+"tmp/Makefile" = "solver/Makefile"
 
 [[run]]
 script = '''
+grep -q solver /tmp/Makefile
 make install PREFIX=/usr/local
 rm -rf /src
 echo /opt/lib >/etc/ld.so.conf.d/opt.conf

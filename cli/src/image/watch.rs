@@ -1,12 +1,14 @@
 //! Shows the progress of `gular image` on stderr.
 
+use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gular_containers::make::{ImageWatch, Note, Relocked, Step};
 use indicatif::ProgressBar;
 
-use crate::progress::{bytes_bar, counter};
+use crate::progress::{bytes_bar, counter, running};
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
@@ -16,11 +18,24 @@ pub(crate) struct Bars<'a> {
     output: &'a Output,
     stop: &'a Stop,
     bar: Mutex<Option<(Step, ProgressBar)>>,
+    scripts: Mutex<Running>,
 }
+
+/// The scripts that run.
+struct Running {
+    /// Names them.
+    what: String,
+    /// When something was last told of them.
+    told: Instant,
+}
+
+/// How often a line is written where nothing can be written over: enough to see that it goes on.
+const EACH_LINE: Duration = Duration::from_secs(20);
 
 impl<'a> Bars<'a> {
     pub(crate) fn new(output: &'a Output, stop: &'a Stop) -> Self {
-        Self { output, stop, bar: Mutex::default() }
+        let scripts = Mutex::new(Running { what: String::new(), told: Instant::now() });
+        Self { output, stop, bar: Mutex::default(), scripts }
     }
 
     /// Does something with the bar of a step, which takes the place of the one before.
@@ -38,7 +53,8 @@ impl<'a> Bars<'a> {
 
     fn make(&self, step: Step) -> ProgressBar {
         match step {
-            Step::Resolve | Step::Scripts => counter(word(step), self.output),
+            Step::Resolve => counter(word(step), self.output),
+            Step::Scripts => running(word(step), self.output),
             _ => bytes_bar(word(step), 0, self.output),
         }
     }
@@ -71,12 +87,30 @@ impl ImageWatch for Bars<'_> {
     }
 
     fn working_on(&self, step: Step, what: &str) {
+        if step == Step::Scripts {
+            *self.scripts.lock().unwrap_or_else(PoisonError::into_inner) =
+                Running { what: what.to_owned(), told: Instant::now() };
+        }
         self.with(step, |bar| {
             bar.set_message(show::masked(&format!("{} {what}", word(step))));
             if step == Step::Resolve {
                 bar.inc(1);
             }
         });
+    }
+
+    fn said(&self, step: Step, line: &str) {
+        let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without the script's first line, which would leave no room on a terminal.
+        let name = scripts.what.split(" (`").next().unwrap_or_default();
+        let text = format!("{name}: {}", show::plain(line));
+        if std::io::stderr().is_terminal() {
+            let text = format!("{} {text}", word(step));
+            self.with(step, |bar| bar.set_message(show::masked(&text)));
+        } else if !self.output.quiet && scripts.told.elapsed() >= EACH_LINE {
+            scripts.told = Instant::now();
+            show::message(word(step), &text);
+        }
     }
 
     fn progress(&self, step: Step, done: u64, total: u64) {

@@ -111,6 +111,7 @@ impl StepWork<'_> {
                 unshare: options.tools.unshare.as_deref().unwrap_or("unshare".as_ref()),
                 temp: options.cache.folder()?,
                 limits: &options.limits,
+                on_line: &|line| watch.said(Step::Scripts, line),
                 cancel: watch.cancel(),
             };
             scripts::run_step(&run, filling)

@@ -41,7 +41,9 @@ ln -s /proc/self/fd "$root/dev/fd"
 ln -s /proc/self/fd/0 "$root/dev/stdin"
 ln -s /proc/self/fd/1 "$root/dev/stdout"
 ln -s /proc/self/fd/2 "$root/dev/stderr"
-mkdir -m 1777 "$1/tmp"
+mkdir "$1/tmp"
+[ ! -d "$root/tmp" ] || cp -a "$root/tmp/." "$1/tmp/"
+chmod 1777 "$1/tmp"
 mount --bind "$1/tmp" "$root/tmp"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -m 1777 "$root/run/lock"
@@ -66,11 +68,16 @@ mount --no-mtab --move . /
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PAUSE: Duration = Duration::from_millis(10);
+/// How often the last line is told.
+const EACH_LINE: Duration = Duration::from_millis(200);
 /// Bytes that are kept of what scripts print.
 const TAIL: u64 = 64 << 10;
 
+/// Called with the last line that a script has printed, a few times per second.
+pub(crate) type OnLine<'a> = &'a (dyn Fn(&str) + Sync);
+
 /// A folder that is entered.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Enter<'a> {
     /// `unshare` of util-linux.
     pub(super) unshare: &'a Path,
@@ -80,6 +87,8 @@ pub(super) struct Enter<'a> {
     pub(super) network: bool,
     /// The longest time that it may take.
     pub(super) limit: Option<Duration>,
+    /// Told what is printed, while it runs.
+    pub(super) on_line: Option<OnLine<'a>>,
     /// Set when the work is to stop.
     pub(super) cancel: &'a AtomicBool,
 }
@@ -105,7 +114,7 @@ pub(crate) fn allowed(unshare: &Path, temp: &Path) -> Result<Option<String>> {
     let mut command = namespace(unshare, false);
     command.args(["sh", "-c", ALLOWED, "sh"]);
     command.arg(dir.path());
-    let ended = match ended(command, dir.path(), None, &AtomicBool::new(false)) {
+    let ended = match ended(command, dir.path(), None, None, &AtomicBool::new(false)) {
         Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(Some("`setpriv` of util-linux is not installed".to_owned()));
         }
@@ -138,7 +147,7 @@ impl Enter<'_> {
     pub(super) fn script(&self, script: &str) -> Result<Ended> {
         let mut command = namespace(self.unshare, self.network);
         command.args(["sh", "-c", ENTER, "sh"]).arg(self.dir).arg(script);
-        ended(command, self.dir, self.limit, self.cancel)
+        ended(command, self.dir, self.limit, self.on_line, self.cancel)
     }
 }
 
@@ -150,11 +159,49 @@ pub(super) fn exports<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     known.map(|(name, value)| format!("export {name}={}\n", quoted(value))).collect()
 }
 
+/// Reads what a command prints, while it runs.
+struct Follow<'a> {
+    path: &'a Path,
+    tell: OnLine<'a>,
+    /// Where the next bytes are.
+    at: u64,
+    told: Instant,
+}
+
+impl Follow<'_> {
+    /// Tells the last line, unless nothing was printed since. What cannot be read is not told.
+    fn on(&mut self) {
+        if self.told.elapsed() < EACH_LINE {
+            return;
+        }
+        self.told = Instant::now();
+        let Some(printed) = self.printed().filter(|printed| !printed.is_empty()) else { return };
+        let text = String::from_utf8_lossy(&printed);
+        // A progress bar writes over its line.
+        let mut lines = text.rsplit(['\n', '\r']).map(str::trim);
+        if let Some(line) = lines.find(|line| !line.is_empty()) {
+            (self.tell)(line);
+        }
+    }
+
+    fn printed(&mut self) -> Option<Vec<u8>> {
+        let mut file = File::open(self.path).ok()?;
+        let len = file.metadata().ok()?.len();
+        let from = self.at.max(len.saturating_sub(TAIL));
+        self.at = len;
+        file.seek(SeekFrom::Start(from)).ok()?;
+        let mut printed = Vec::new();
+        file.take(len.saturating_sub(from)).read_to_end(&mut printed).ok()?;
+        Some(printed)
+    }
+}
+
 /// Runs a command to its end. What it prints goes to a file in `dir`.
 fn ended(
     mut command: Command,
     dir: &Path,
     limit: Option<Duration>,
+    on_line: Option<OnLine<'_>>,
     cancel: &AtomicBool,
 ) -> Result<Ended> {
     let path = dir.join("printed");
@@ -166,6 +213,7 @@ fn ended(
     gular_files::keep_open_files().map_err(Error::io("read", Path::new("/proc/self/fd")))?;
     let mut child = command.spawn().map_err(Error::io("start", &program))?;
     let start = Instant::now();
+    let mut follow = on_line.map(|tell| Follow { path: &path, tell, at: 0, told: start });
     let (ok, how) = loop {
         if let Some(status) = child.try_wait().map_err(Error::io("wait for", &program))? {
             break (status.success(), status.to_string());
@@ -179,6 +227,9 @@ fn ended(
             }
             break (false, "it took too long".to_owned());
         }
+        if let Some(follow) = &mut follow {
+            follow.on();
+        }
         thread::sleep(PAUSE);
     };
     let mut said = Vec::new();
@@ -188,4 +239,29 @@ fn ended(
     read.and_then(|_| file.take(TAIL).read_to_end(&mut said)).map_err(Error::io("read", &path))?;
     fs::remove_file(&path).map_err(Error::io("remove", &path))?;
     Ok(Ended { ok, how, said: String::from_utf8_lossy(&said).into_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_told_once_while_a_script_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("printed");
+        let told = std::sync::Mutex::new(Vec::new());
+        let tell = |line: &str| told.lock().unwrap().push(line.to_owned());
+        let long_ago = Instant::now().checked_sub(EACH_LINE * 2).unwrap();
+        let mut follow = Follow { path: &path, tell: &tell, at: 0, told: long_ago };
+        for printed in ["", "one\ntwo\n", "one\ntwo\n", "one\ntwo\n 10 %\r 20 %\n\n"] {
+            fs::write(&path, printed).unwrap();
+            follow.told = long_ago;
+            follow.on();
+            // Not so soon again.
+            fs::write(&path, format!("{printed}more")).unwrap();
+            follow.on();
+            fs::write(&path, printed).unwrap();
+        }
+        assert_eq!(*told.lock().unwrap(), ["two", "20 %"]);
+    }
 }

@@ -216,6 +216,7 @@ impl Prepared<'_> {
             dir: scratch.dir(),
             network: false,
             limit: Some(TIMEOUT),
+            on_line: None,
             cancel: with.cancel,
         };
         let ended = enter.script(&format!("/{PRIVATE}/start"))?;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::changes::{Changes, changes};
 use super::differing::{Differing, add_differing, differing_paths, twice};
-use super::enter::{Ended, Enter, exports};
+use super::enter::{Ended, Enter, OnLine, exports};
 use super::leftovers::reason_of_all;
 use super::scratch::{MOUNTS, PRIVATE, Scratch};
 use crate::recipe::RunStep;
@@ -16,15 +16,33 @@ use crate::store::{Filling, Limits, Listing, MemberKind};
 use crate::{Error, Result, Sha256, UnixTime};
 
 /// Changes with everything that decides about the result but the step and its image.
-const PROCEDURE: &str = "run-2";
+const PROCEDURE: &str = "run-3";
 
 /// Programs that are not what the image has. All files of an image belong to root, and the
 /// namespace has no other users.
-const STUBS: [(&str, &str); 3] = [
+const STUBS: [(&str, &str); 4] = [
     ("bin/chgrp", "#!/bin/sh\nexit 0\n"),
     ("bin/chown", "#!/bin/sh\nexit 0\n"),
+    ("bin/install", INSTALL),
     ("bin/dpkg-statoverride", "#!/bin/sh\n[ \"$1\" != --list ]\n"),
 ];
+
+/// The image's `install`, without the options that give files to a user.
+const INSTALL: &str = r#"#!/bin/sh
+n=$#
+while [ $n -gt 0 ]; do
+    word=$1
+    shift
+    n=$((n - 1))
+    case $word in
+    -o | -g | --owner | --group) shift; n=$((n - 1)) ;;
+    -o?* | -g?* | --owner=* | --group=*) ;;
+    *) set -- "$@" "$word" ;;
+    esac
+done
+PATH=${PATH#*:}
+exec install "$@"
+"#;
 
 /// For `apt-get`, which would become another user to fetch, and set a `PATH` of its own
 /// (apt.conf(5)).
@@ -73,6 +91,8 @@ pub(crate) struct StepRun<'a> {
     /// A folder for temporary files.
     pub(crate) temp: &'a Path,
     pub(crate) limits: &'a Limits,
+    /// Told what the step prints.
+    pub(crate) on_line: OnLine<'a>,
     /// Set when the work is to stop.
     pub(crate) cancel: &'a AtomicBool,
 }
@@ -117,7 +137,9 @@ pub(crate) fn run_step(with: &StepRun<'_>, filling: &mut Filling) -> Result<()> 
     filling.name_archive(with.name);
     can_be_entered(with)?;
     let before = before(with)?;
-    let (first, second) = twice(|| once(with, &before))?;
+    // One of both runs is shown.
+    let is_shown = AtomicBool::new(false);
+    let (first, second) = twice(|| once(with, &before, !is_shown.swap(true, Ordering::Relaxed)))?;
     let (scratch, made) = &first;
     made.fill(scratch, filling, with.limits)?;
     let paths = differing_paths(made, &second.1).into_iter();
@@ -160,7 +182,7 @@ fn before(with: &StepRun<'_>) -> Result<Rootfs> {
     Ok(tree)
 }
 
-fn once(with: &StepRun<'_>, before: &Rootfs) -> Result<(Scratch, Changes)> {
+fn once(with: &StepRun<'_>, before: &Rootfs, shows: bool) -> Result<(Scratch, Changes)> {
     let StepRun { step, .. } = *with;
     let scratch = Scratch::write(before, with.temp, with.time)?;
     for (name, text) in STUBS {
@@ -174,6 +196,7 @@ fn once(with: &StepRun<'_>, before: &Rootfs) -> Result<(Scratch, Changes)> {
         dir: scratch.dir(),
         network: step.network,
         limit: None,
+        on_line: shows.then_some(with.on_line),
         cancel: with.cancel,
     };
     let ended = enter.script(&format!("/{PRIVATE}/start"))?;
