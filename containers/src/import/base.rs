@@ -156,6 +156,11 @@ pub(super) fn choose(image: &str, cuda_wheels: bool, keep: bool) -> Chosen {
     }
 }
 
+/// Whether a recipe begins with the same for two images.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    choose(one, false, false).base == choose(other, false, false).base
+}
+
 /// Names of images on Docker Hub that are made of Debian, unless their tag says otherwise.
 const OF_DEBIAN: [&str; 9] = [
     "continuumio/anaconda3",
@@ -183,6 +188,41 @@ pub(super) fn takes_packages(oci: &str) -> bool {
         OLD_DEBIAN.iter().any(|old| *old == part && (name == "debian" || old.len() > 2))
     };
     OF_DEBIAN.contains(&name) && !parts.any(is_old)
+}
+
+/// What images have in their `PATH` before [`PATH`]: their Dockerfiles, which Docker Hub names.
+const PATHS: [(&str, &str); 11] = [
+    ("buildpack-deps", ""),
+    ("condaforge/mambaforge", "/opt/conda/bin:"),
+    ("condaforge/miniforge3", "/opt/conda/bin:"),
+    ("continuumio/anaconda3", "/opt/conda/bin:"),
+    ("continuumio/miniconda3", "/opt/conda/bin:"),
+    ("debian", ""),
+    ("gcc", ""),
+    ("nvidia/cuda", "/usr/local/nvidia/bin:/usr/local/cuda/bin:"),
+    ("python", ""),
+    ("pytorch/pytorch", "/opt/conda/bin:/usr/local/nvidia/bin:/usr/local/cuda/bin:"),
+    ("ubuntu", ""),
+];
+
+/// The usual search path, with the folder of the recipe's program.
+const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The search path of an image, if it is known.
+pub(super) fn search_path(image: &str) -> Option<String> {
+    let image = image.trim_start_matches("docker://");
+    let name = image.split(['@', ':']).next().unwrap_or_default();
+    let name = name.trim_start_matches("docker.io/").trim_start_matches("library/");
+    let row = PATHS.iter().find(|(known, _)| *known == name);
+    match (name, row) {
+        ("scratch", _) => Some(PATH.to_owned()),
+        (_, row) => row.map(|(_, before)| format!("{before}{PATH}")),
+    }
+}
+
+/// The search path of Debian's packages.
+pub(super) fn of_debian() -> String {
+    PATH.to_owned()
 }
 
 /// Whether an image certainly sets no variables but `PATH`.

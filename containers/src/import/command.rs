@@ -1,5 +1,6 @@
 //! What becomes of the commands of `RUN` and `%post`.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::copy::Copied;
@@ -30,6 +31,8 @@ pub(super) enum Outcome {
     Packages,
     /// `pip install`.
     Wheels,
+    /// `uv sync` and `poetry install`: what a lock file names.
+    Lock,
 }
 
 const NEEDLESS: Outcome = Outcome::Nothing;
@@ -50,9 +53,10 @@ const BUILD_DEPENDS: Outcome = Outcome::Left(Fate::Missing(
 ));
 const INDEX: Outcome =
     Outcome::Left(Fate::Missing("write the indexes of packages into the requirements"));
-const PROJECT: Outcome = Outcome::Left(Fate::Missing(
-    "export its packages with `uv export --format pylock.toml`, and name that file in `lock` of `[python]`",
-));
+const PROJECT: Outcome = Outcome::Left(NO_LOCK);
+const NO_LOCK: Fate = Fate::Missing(
+    "name its `uv.lock`, `poetry.lock` or `Pipfile.lock` in `lock` of `[python]`; `uv export --format pylock.toml` makes such a file, too",
+);
 const WHEEL: Outcome = Outcome::Left(Fate::Missing(
     "build its wheel with `uv build --wheel`, and name it in `wheels` of `[python]`",
 ));
@@ -68,9 +72,9 @@ const LOCALE: Outcome =
 const R: Outcome = Outcome::Makes(Fate::Missing(
     "name Debian's packages of R in `packages`, such as `r-cran-dplyr`",
 ));
-const OWNER: Outcome = Outcome::Beside(Fate::Different(
-    "all files belong to root and can be read by everyone; programs must be executable on this machine",
-));
+const OWNER: Outcome =
+    Outcome::Beside(Fate::Different("all files belong to root and can be read by everyone"));
+const MODE: Fate = Fate::Missing("make it executable on this machine");
 const FOLDER: Outcome = Outcome::Beside(Fate::Different(
     "an empty folder is not made: jobs write to folders that are mounted",
 ));
@@ -118,8 +122,11 @@ const COMMANDS: &[(&[&str], Outcome)] = &[
     (&["uv", "pip", "install"], Outcome::Wheels),
     (&["uv", "venv"], VENV),
     (&["uv", "cache"], NEEDLESS),
+    (&["uv", "sync"], Outcome::Lock),
     (&["uv"], PROJECT),
     (&["poetry", "config"], NEEDLESS),
+    (&["poetry", "install"], Outcome::Lock),
+    (&["poetry", "sync"], Outcome::Lock),
     (&["poetry"], PROJECT),
     (&["pipenv"], PROJECT),
     (&["pdm"], PROJECT),
@@ -295,7 +302,7 @@ impl Walk<'_> {
                 let outcome = outcome_of(&self.names(&plain));
                 self.variables.forget_assigned(text);
                 return match outcome {
-                    Outcome::Packages | Outcome::Wheels => {
+                    Outcome::Packages | Outcome::Wheels | Outcome::Lock => {
                         let reason = format!("the value of `${name}` is not known here");
                         self.draft.missing(line, text, reason);
                     }
@@ -306,7 +313,22 @@ impl Walk<'_> {
         let Some(words) = words else { return self.outcome(unknown(text), line, text, &[]) };
         let words = self.names(&words);
         let outcome = outcome_of(&words);
+        self.environments(&words);
         self.outcome(outcome, line, text, &words);
+    }
+
+    /// Notes the folders of virtual environments, which become the image's own Python.
+    fn environments(&mut self, words: &[String]) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let to = match words.as_slice() {
+            ["venv" | "virtualenv", rest @ ..] | ["uv", "venv", rest @ ..] => {
+                rest.iter().rfind(|word| !word.starts_with('-')).copied().unwrap_or(".venv")
+            }
+            ["uv", "sync", ..] | ["poetry", "install" | "sync", ..] => ".venv",
+            _ => return,
+        };
+        let folder = joined(&self.folder, to);
+        self.draft.environments.insert(folder);
     }
 
     /// The words without variables before them, and with one name for each program. Variables that
@@ -381,6 +403,9 @@ impl Walk<'_> {
                 }
                 return;
             }
+            "chmod" if needs_modes(rest, &self.folder, self.copied, self.context) => {
+                return self.leave(line, text, Need::Makes, Some(MODE));
+            }
             // Debian's `python3` has this name, too, in images with `[python]`.
             "ln" if rest.last().is_some_and(|to| to.ends_with("/python"))
                 && rest.iter().any(|from| from.starts_with("/usr/bin/python3")) =>
@@ -415,6 +440,7 @@ impl Walk<'_> {
             Outcome::Beside(fate) => self.leave(line, text, Need::Beside, Some(fate)),
             Outcome::Packages => self.packages(line, text, rest),
             Outcome::Wheels => self.wheels(line, text, first, rest),
+            Outcome::Lock => self.lock(line, text, first, rest),
         }
     }
 
@@ -429,6 +455,65 @@ impl Walk<'_> {
         }
         let source = source.to_owned();
         self.leftovers.push(Leftover { line, text: text.to_owned(), source, need, fate });
+    }
+
+    /// `uv sync`, `poetry install`
+    fn lock(&mut self, line: usize, text: &str, program: &str, words: &[String]) {
+        let file = if program == "uv" { "uv.lock" } else { "poetry.lock" };
+        let Some(path) = self.file_here(file) else {
+            return self.draft.fate(line, text, NO_LOCK);
+        };
+        let mut lock = self.draft.lock.take().unwrap_or_default();
+        if !lock.path.is_empty() && lock.path != path {
+            self.draft.lock = Some(lock);
+            return self.draft.fate(line, text, NO_LOCK);
+        }
+        lock.path.clone_from(&path);
+        let mut is_alone = program == "uv" && !self.is_package(&path);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (name, mut value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            let names = match name {
+                "--extra" | "--extras" | "-E" => Some(&mut lock.extras),
+                "--group" | "--with" | "--only-group" => Some(&mut lock.groups),
+                _ => None,
+            };
+            if let Some(names) = names {
+                value = value.or_else(|| words.next().cloned());
+                let value = value.unwrap_or_default();
+                let value = value.split([',', ' ']).filter(|name| !name.is_empty());
+                names.extend(value.map(str::to_owned));
+            } else if name == "--all-extras" || name == "--all-groups" {
+                let reason = format!(
+                    "name those that you need in `[python]`, with `{}`",
+                    name.trim_start_matches("--all-")
+                );
+                self.draft.missing(line, text, reason);
+            }
+            is_alone |= ["--no-install-project", "--no-root"].contains(&name);
+        }
+        // Main dependencies are always taken.
+        lock.groups.remove("main");
+        self.draft.lock = Some(lock);
+        self.draft.lock_line = line;
+        if !is_alone {
+            self.project(line, text, ".");
+        }
+    }
+
+    /// Whether the project of a lock file is itself installed by `uv`
+    /// (<https://docs.astral.sh/uv/concepts/projects/config/#project-packaging>).
+    fn is_package(&self, lock: &str) -> bool {
+        let folder = lock.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path = self.context.join(folder).join("pyproject.toml");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let table: toml::Table = text.parse().unwrap_or_default();
+        let uv = table.get("tool").and_then(|tool| tool.get("uv"));
+        let said = uv.and_then(|uv| uv.get("package")).and_then(toml::Value::as_bool);
+        said.unwrap_or(table.contains_key("build-system"))
     }
 
     /// `apt-get … install …`
@@ -581,7 +666,8 @@ impl Walk<'_> {
                     None => self.no_file(line, text, &value),
                 }
             }
-            "--editable" => self.project(line, text, &value),
+            "--editable" if value.starts_with("git+") => asked.requirements.push(value),
+            "--editable" => self.from_source(line, text, &value, asked),
             "--target" | "--prefix" | "--root" => {
                 let reason =
                     format!("packages are installed for the image's own Python, not in `{value}`");
@@ -619,7 +705,7 @@ impl Walk<'_> {
                     self.draft.missing(line, text, reason);
                 }
             },
-            word if word.starts_with(['.', '/']) => self.project(line, text, word),
+            word if word.starts_with(['.', '/']) => self.from_source(line, text, word, asked),
             word if INSTALLERS.contains(&name_of(word)) => {}
             word => asked.requirements.push(word.to_owned()),
         }
@@ -629,6 +715,34 @@ impl Walk<'_> {
         let reason =
             format!("`{file}` is not a file that was copied into the image from this machine");
         self.draft.missing(line, text, reason);
+    }
+
+    /// A project that was copied is built when the image is, if the user says so.
+    fn from_source(&mut self, line: usize, text: &str, path: &str, asked: &mut Asked) {
+        let (folder, extras) = match path.split_once('[') {
+            Some((folder, extras)) => (folder, format!("[{extras}")),
+            None => (path, String::new()),
+        };
+        let here = self.copied.here(&joined(&self.folder, folder));
+        let context = self.context;
+        let has = |here: &str, name: &str| context.join(here).join(name).is_file();
+        let is_project = |here: &String| has(here, "pyproject.toml") || has(here, "setup.py");
+        // The project may be copied file by file.
+        let here = here.or_else(|| {
+            let one = ["pyproject.toml", "setup.py"];
+            let mut files = one.iter().filter_map(|name| {
+                let here = self.copied.here(&joined(&joined(&self.folder, folder), name))?;
+                Some(here.strip_suffix(name)?.trim_end_matches('/').to_owned())
+            });
+            files.next()
+        });
+        let Some(here) = here.filter(is_project) else { return self.project(line, text, path) };
+        let here = if here.is_empty() { ".".to_owned() } else { here };
+        asked.requirements.push(format!("-e {here}{extras}"));
+        let reason = format!(
+            "the wheel of `{here}` is installed, and not a link to its folder: add `build = true` to `[python]`, and `uv` builds it on this machine"
+        );
+        self.draft.other(line, text, reason);
     }
 
     fn project(&mut self, line: usize, text: &str, path: &str) {
@@ -643,6 +757,40 @@ impl Walk<'_> {
         let here = self.copied.here(&joined(&self.folder, path))?;
         self.context.join(&here).is_file().then_some(here)
     }
+}
+
+/// Whether a mode lets a file be run: `+x`, `a+rx`, `755`.
+pub(super) fn makes_programs(mode: &str) -> bool {
+    let octal = mode.chars().all(|c| c.is_digit(8));
+    match octal {
+        true => mode.chars().rev().take(3).any(|c| "1357".contains(c)),
+        false => mode.split(',').any(|part| {
+            let sign = part.find(['+', '=']);
+            sign.and_then(|at| part.get(at..)).is_some_and(|bits| bits.contains('x'))
+        }),
+    }
+}
+
+/// Whether the words of `chmod` make programs of files that were copied and are none here.
+pub(super) fn needs_modes(words: &[String], folder: &str, copied: &Copied, context: &Path) -> bool {
+    let is_deep = words.iter().any(|word| matches!(word.as_str(), "-R" | "--recursive"));
+    let mut rest = words
+        .iter()
+        .filter(|word| !word.starts_with('-') || word.starts_with("-x") || word.starts_with("-w"));
+    let Some(mode) = rest.next().filter(|mode| makes_programs(mode)) else { return false };
+    let is_octal = mode.starts_with(|c: char| c.is_ascii_digit());
+    rest.any(|path| {
+        let Some(here) = copied.here(&joined(folder, path)) else { return false };
+        if here.contains(['*', '?', '[']) {
+            return true;
+        }
+        let Ok(meta) = std::fs::metadata(context.join(here)) else { return false };
+        match meta.is_dir() {
+            // A folder's own mode, or those of all files in it: `755` may not be meant for them.
+            true => is_deep && (!is_octal || mode.ends_with(['1', '3', '5', '7'])),
+            false => meta.permissions().mode() & 0o111 == 0,
+        }
+    })
 }
 
 /// The variable, if a text only gives it the output of a command.

@@ -16,6 +16,35 @@ pub(super) struct Copied {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoFile(pub(super) String);
 
+/// Folders that every image of a Linux distribution has (Filesystem Hierarchy Standard 3.0).
+const FOLDERS: [&str; 25] = [
+    "/bin",
+    "/etc",
+    "/home",
+    "/lib",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/etc",
+    "/usr/local/lib",
+    "/usr/local/sbin",
+    "/usr/local/share",
+    "/usr/local/src",
+    "/usr/share",
+    "/usr/src",
+    "/var",
+];
+
 /// Most files that one pattern may name.
 const MAX_MATCHES: usize = 10_000;
 
@@ -51,7 +80,8 @@ impl Copied {
             || bare.is_empty()
             || found.len() > 1
             || sources.len() > 1
-            || self.folders.contains(bare);
+            || self.folders.contains(bare)
+            || FOLDERS.contains(&bare);
         let mut added = Vec::new();
         for here in found {
             let is_dir = context.join(&here).is_dir() || here.is_empty();
@@ -202,6 +232,8 @@ mod tests {
             assert_eq!(added, expected, "{sources:?} {dest}");
         };
         check(&["a.txt"], "/opt/", false, &[("/opt/a.txt", "a.txt")]);
+        check(&["a.txt"], "/opt", false, &[("/opt/a.txt", "a.txt")]);
+        check(&["src"], "/opt", true, &[("/opt/src", "src")]);
         check(&["a.txt"], "/opt/c", false, &[("/opt/c", "a.txt")]);
         check(&["./a.txt"], "/work", false, &[("/work/a.txt", "a.txt")]);
         check(&["*.txt"], "/opt", false, &[("/opt/a.txt", "a.txt"), ("/opt/b.txt", "b.txt")]);

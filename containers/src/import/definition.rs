@@ -69,14 +69,14 @@ const APPS: &str = "a recipe has one program: write a recipe for each";
 const BOOTSTRAP: &str = "bootstrap";
 
 /// A header and its sections.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct StageText {
     /// Line, key in lower case, value.
     keys: Vec<(usize, String, String)>,
     sections: Vec<SectionText>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct SectionText {
     line: usize,
     name: String,
@@ -98,6 +98,14 @@ pub(super) fn steps(
 ) -> Result<Vec<Step>> {
     let text = filled(text, path, arguments)?;
     let mut stages = parse(&text, path)?;
+    let at = match stage {
+        None => stages.len(),
+        Some(wanted) => {
+            let named = |one: &StageText| one.key("stage").is_some_and(|(_, name)| name == wanted);
+            stages.iter().position(named).unwrap_or(0)
+        }
+    };
+    let others = others_of(&stages, at.min(stages.len().saturating_sub(1)));
     let named =
         |stage: &StageText, wanted: &str| stage.key("stage").is_some_and(|(_, n)| n == wanted);
     let stage = match stage {
@@ -111,16 +119,64 @@ pub(super) fn steps(
         let reason = "there is no stage of this name".to_owned();
         return Err(Error::Recipe { path: path.to_owned(), line: 1, reason, hint: None });
     };
-    let mut steps = vec![begin(&stage)];
-    steps.extend(others(&stage));
+    let mut steps = Vec::new();
+    for other in &others.stages {
+        let marked = |kind| Step { line: 0, text: String::new(), kind };
+        steps.push(marked(StepKind::OtherStage));
+        all(&mut steps, other, &others.names);
+        steps.push(marked(StepKind::OwnStage));
+    }
+    all(&mut steps, &stage, &others.names);
+    Ok(steps)
+}
+
+/// The steps of a stage. `names` are those of stages that are done before.
+fn all(steps: &mut Vec<Step>, stage: &StageText, names: &[String]) {
+    steps.push(begin(stage));
+    steps.extend(others(stage));
     // `%files` come before `%post`, wherever they are in the file.
     let before_post = |section: &&SectionText| section.name == "files";
     let first = stage.sections.iter().filter(before_post);
     let then = stage.sections.iter().filter(|section| !before_post(section));
     for section in first.chain(then) {
-        add(&mut steps, section);
+        add(steps, section, names);
     }
-    Ok(steps)
+}
+
+/// Stages that another one copies from.
+struct OtherStages {
+    names: Vec<String>,
+    stages: Vec<StageText>,
+}
+
+/// The stages before a stage that it copies from, if a recipe can begin with the same base.
+fn others_of(stages: &[StageText], own: usize) -> OtherStages {
+    let image = |stage: &StageText| match begin(stage).kind {
+        StepKind::Image(image) => Some(image),
+        _ => None,
+    };
+    let mut found = OtherStages { names: Vec::new(), stages: Vec::new() };
+    let Some(stage) = stages.get(own) else { return found };
+    let sources: Vec<&str> = stage.sections.iter().filter_map(SectionText::other_stage).collect();
+    for other in stages.iter().take(own) {
+        let Some((_, name)) = other.key("stage").filter(|(_, name)| sources.contains(name)) else {
+            continue;
+        };
+        let images = image(other).zip(image(stage));
+        if images.is_some_and(|(one, two)| base::is_same(&one, &two)) {
+            found.names.push(name.to_owned());
+            found.stages.push(other.clone());
+        }
+    }
+    found
+}
+
+impl SectionText {
+    /// The stage of `%files from STAGE`.
+    fn other_stage(&self) -> Option<&str> {
+        let mut words = self.rest.split_whitespace();
+        (self.name == "files" && words.next() == Some("from")).then(|| words.next()).flatten()
+    }
 }
 
 impl StageText {
@@ -193,7 +249,7 @@ fn others(stage: &StageText) -> Vec<Step> {
     unread.map(step).collect()
 }
 
-fn add(steps: &mut Vec<Step>, section: &SectionText) {
+fn add(steps: &mut Vec<Step>, section: &SectionText, stages: &[String]) {
     let SectionText { line, name, rest, text } = section;
     let known = SECTIONS.iter().find(|(known, _)| known == name).map(|(_, known)| *known);
     let shown = format!("%{name} {rest}").trim_end().to_owned();
@@ -217,11 +273,17 @@ fn add(steps: &mut Vec<Step>, section: &SectionText) {
         }
         Some(Section::Files) => {
             let from_stage = rest.split_whitespace().next() == Some("from");
+            let is_done =
+                section.other_stage().is_some_and(|name| stages.iter().any(|one| one == name));
             for (line, text) in
                 lines().filter(|(_, text)| !text.is_empty() && !text.starts_with('#'))
             {
                 let words = shlex::split(text).unwrap_or_default();
                 let kind = match words.as_slice() {
+                    [source, ..] if is_done => {
+                        let dest = words.get(1).unwrap_or(source).clone();
+                        StepKind::CopyFrom { sources: vec![source.clone()], dest }
+                    }
                     _ if from_stage => StepKind::Other(Fate::Missing(
                         "it is made by another stage: build it on this machine, and name it in `[app.files]`",
                     )),

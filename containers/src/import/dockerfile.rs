@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parse_dockerfile::{Command, Flag, Instruction, Source, Span, Stage};
 
+use super::base;
 use super::step::{Fate, Start, Step, StepKind};
 use super::variables::Variables;
 use crate::{Error, Result};
@@ -30,6 +31,12 @@ pub(super) fn steps(
     arguments: &BTreeMap<String, String>,
     stage: Option<&str>,
 ) -> Result<Vec<Step>> {
+    // The parser takes no empty lists.
+    let changed = match parse_dockerfile::parse(text) {
+        Ok(_) => None,
+        Err(_) => Some(with_empty_words(text)),
+    };
+    let text = changed.as_deref().unwrap_or(text);
     let file = parse_dockerfile::parse(text).map_err(|error| Error::Recipe {
         path: path.to_owned(),
         line: error.line().max(1),
@@ -77,6 +84,8 @@ pub(super) fn steps(
         let image = values.expand(image, false).unwrap_or_else(|_| image.to_string());
         at = called(&image).filter(|earlier| *earlier < index);
     }
+    let steps_of = Stages { stages: &stages, values: &values, lines: &lines };
+    let own = chain.first().map_or(0, |own| steps_of.index_of(own));
     let mut steps: Vec<Step> = file
         .global_args()
         .map(|arg| {
@@ -87,6 +96,11 @@ pub(super) fn steps(
             )
         })
         .collect();
+    for other in steps_of.others(own) {
+        steps.push(Step { line: 0, text: String::new(), kind: StepKind::OtherStage });
+        steps_of.chain(other).iter().rev().for_each(|stage| steps_of.add(stage, own, &mut steps));
+        steps.push(Step { line: 0, text: String::new(), kind: StepKind::OwnStage });
+    }
     for (n, stage) in chain.iter().rev().enumerate() {
         if n == 0 {
             let from = stage.from;
@@ -102,13 +116,115 @@ pub(super) fn steps(
             let line = lines.line(stage.from.from.span.start);
             steps.push(Step { line, text: "FROM".to_owned(), kind: StepKind::Stage });
         }
-        for instruction in stage.instructions {
-            let step = lines.instruction(instruction);
-            steps.extend(flags(instruction, &step));
-            steps.push(step);
-        }
+        steps_of.add(stage, own, &mut steps);
     }
     Ok(steps)
+}
+
+/// The stages of a file.
+struct Stages<'s, 'a, 'b> {
+    stages: &'s [Stage<'a, 'b>],
+    values: &'s Variables,
+    lines: &'s Lines<'s>,
+}
+
+impl<'s, 'a, 'b> Stages<'s, 'a, 'b> {
+    fn index_of(&self, stage: &Stage<'_, '_>) -> usize {
+        let begin = |stage: &Stage<'_, '_>| stage.from.from.span.start;
+        self.stages.iter().position(|one| begin(one) == begin(stage)).unwrap_or(0)
+    }
+
+    /// The stage before `of` that an image's name means.
+    fn called(&self, image: &str, of: usize) -> Option<usize> {
+        let image = self.values.expand(image, false).unwrap_or_else(|_| image.to_owned());
+        let is_called = |stage: &Stage<'_, '_>| {
+            stage.from.as_.as_ref().is_some_and(|(_, name)| name.value.eq_ignore_ascii_case(&image))
+        };
+        let at = self.stages.iter().position(is_called).or_else(|| image.parse().ok());
+        at.filter(|at| *at < of)
+    }
+
+    /// A stage, and those that it begins with.
+    fn chain(&self, stage: usize) -> Vec<&'s Stage<'a, 'b>> {
+        let mut chain = Vec::new();
+        let mut at = Some(stage);
+        while let Some(stage) = at.and_then(|at| self.stages.get(at)) {
+            chain.push(stage);
+            at = self.called(&stage.from.image.value, self.index_of(stage));
+        }
+        chain
+    }
+
+    /// The base image of a stage.
+    fn image(&self, stage: usize) -> Option<String> {
+        let image = &self.chain(stage).last()?.from.image.value;
+        self.values.expand(image, false).ok()
+    }
+
+    /// The stage that an instruction copies from, if a recipe can begin with the same base.
+    fn source(&self, instruction: &Instruction<'_>, of: usize) -> Option<usize> {
+        let Instruction::Copy(copy) = instruction else { return None };
+        let from = self.called(option(&copy.options, "from")?, of)?;
+        base::is_same(&self.image(from)?, &self.image(of)?).then_some(from)
+    }
+
+    /// The other stages that a stage copies from, in the order of the file, without those that it
+    /// begins with.
+    fn others(&self, own: usize) -> Vec<usize> {
+        let mut found = std::collections::BTreeSet::new();
+        let mut open = vec![own];
+        while let Some(at) = open.pop() {
+            for stage in self.chain(at) {
+                let copied = stage.instructions.iter();
+                for from in copied.filter_map(|one| self.source(one, self.index_of(stage))) {
+                    if found.insert(from) {
+                        open.push(from);
+                    }
+                }
+            }
+        }
+        let own: Vec<usize> = self.chain(own).iter().map(|stage| self.index_of(stage)).collect();
+        found.retain(|stage| !own.contains(stage));
+        found.into_iter().collect()
+    }
+
+    /// Adds the steps of a stage's instructions.
+    fn add(&self, stage: &Stage<'_, '_>, own: usize, steps: &mut Vec<Step>) {
+        let at = self.index_of(stage);
+        for instruction in stage.instructions {
+            let mut step = self.lines.instruction(instruction);
+            if let (Instruction::Copy(copy), Some(_)) = (instruction, self.source(instruction, at))
+                && base::is_same(
+                    &self.image(at).unwrap_or_default(),
+                    &self.image(own).unwrap_or_default(),
+                )
+            {
+                let paths = copy.src.iter().filter_map(|source| match source {
+                    Source::Path(path) => Some(unquoted(&path.value)),
+                    _ => None,
+                });
+                let (sources, dest) = (paths.collect(), unquoted(&copy.dest.value));
+                step.kind = StepKind::CopyFrom { sources, dest };
+            }
+            steps.extend(flags(instruction, &step));
+            let modes = modes(instruction, &step);
+            steps.push(step);
+            steps.extend(modes);
+        }
+    }
+}
+
+/// The text with `[""]` for the `[]` of `ENTRYPOINT []`, which starts nothing.
+fn with_empty_words(text: &str) -> String {
+    let line = |line: &str| {
+        let is_empty = line.split_once(char::is_whitespace).is_some_and(|(keyword, words)| {
+            let starts = ["ENTRYPOINT", "CMD"].iter().any(|of| keyword.eq_ignore_ascii_case(of));
+            let inner = words.trim().strip_prefix('[').and_then(|w| w.strip_suffix(']'));
+            starts && inner.is_some_and(|inner| inner.trim().is_empty())
+        });
+        if is_empty { line.replace('[', "[\"\"") } else { line.to_owned() }
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Where things are in the text.
@@ -248,13 +364,30 @@ impl<'a> Lines<'a> {
             })
             .collect();
         let missing = |reason| self.step(keyword, end, StepKind::Other(Fate::Missing(reason)));
-        if option(options, "from").is_some() {
+        if let Some(from) = option(options, "from") {
+            if from.contains("astral-sh/uv") {
+                let fate = Fate::Different("packages are installed without `uv` in the image");
+                return self.step(keyword, end, StepKind::Other(fate));
+            }
+            if from.contains(['/', ':']) {
+                return missing(
+                    "it is in another image: copy it from there to this machine, and name it in `[app.files]`",
+                );
+            }
             return missing(
                 "it is made by another stage: build it on this machine, and name it in `[app.files]`",
             );
         }
         let Some(sources) = paths else {
-            return missing("write the text to a file, and name it in `[app.files]`");
+            let [Source::HereDoc(document)] = sources else {
+                return missing("write the text to a file, and name it in `[app.files]`");
+            };
+            let kind = StepKind::Text {
+                lines: document.value.to_string(),
+                expands: document.expand,
+                dest: unquoted(dest),
+            };
+            return self.step(keyword, end, kind);
         };
         if is_add
             && sources.iter().any(|source| source.contains("://") || source.starts_with("git@"))
@@ -269,7 +402,10 @@ impl<'a> Lines<'a> {
             ".tbz2",
         ];
         if is_add && sources.iter().any(|source| archives.iter().any(|end| source.ends_with(end))) {
-            return missing("unpack it on this machine, and name its folder in `[app.files]`");
+            if !sources.iter().all(|source| archives.iter().any(|end| source.ends_with(end))) {
+                return missing("unpack it on this machine, and name its folder in `[app.files]`");
+            }
+            return self.step(keyword, end, StepKind::Unpack { sources, dest: unquoted(dest) });
         }
         let kind = StepKind::Copy { sources, dest: unquoted(dest), is_apptainer: false };
         self.step(keyword, end, kind)
@@ -280,8 +416,7 @@ impl<'a> Lines<'a> {
 const RUN_OTHER: &str = "it is not a script for a shell";
 
 /// What the options of an instruction would change.
-const FLAGS: [(&str, Fate); 6] = [
-    ("chmod", MODES),
+const FLAGS: [(&str, Fate); 5] = [
     ("chown", MODES),
     (
         "exclude",
@@ -293,12 +428,26 @@ const FLAGS: [(&str, Fate); 6] = [
     ("checksum", Fate::Different("the lock has the digests of all files")),
     ("unpack", Fate::Missing("unpack archives on this machine")),
 ];
-const MODES: Fate = Fate::Different(
-    "all files belong to root and can be read by everyone; programs must be executable on this machine",
-);
+const MODES: Fate = Fate::Different("all files belong to root and can be read by everyone");
 /// Options that change nothing in an image.
-const WITHOUT_TRACE: [&str; 7] =
-    ["from", "link", "parents", "mount", "network", "security", "platform"];
+const WITHOUT_TRACE: [&str; 8] =
+    ["from", "chmod", "link", "parents", "mount", "network", "security", "platform"];
+
+/// What `--chmod` asks for.
+fn modes(instruction: &Instruction<'_>, step: &Step) -> Option<Step> {
+    let options = match instruction {
+        Instruction::Copy(i) => &i.options,
+        Instruction::Add(i) => &i.options,
+        _ => return None,
+    };
+    let mode = option(options, "chmod")?.to_owned();
+    let (sources, dest) = match &step.kind {
+        StepKind::Copy { sources, dest, .. } => (sources.clone(), dest.clone()),
+        StepKind::Text { dest, .. } => (Vec::new(), dest.clone()),
+        _ => return None,
+    };
+    Some(Step { kind: StepKind::Modes { sources, dest, mode }, ..step.clone() })
+}
 
 /// Notes on an instruction's options.
 fn flags(instruction: &Instruction<'_>, step: &Step) -> Vec<Step> {
@@ -345,8 +494,11 @@ fn bound(mount: &str) -> Option<(String, String)> {
 fn start<'a>(command: &'a Command<'_>) -> (Start, &'a Span) {
     match command {
         Command::Exec(words) => {
-            let all = words.value.iter().map(|word| word.value.to_string()).collect();
-            (Start::Words(all), &words.span)
+            let all = words.value.iter().map(|word| word.value.to_string());
+            // Empty: nothing is started.
+            let all: Vec<String> = all.collect();
+            let is_nothing = all.iter().all(String::is_empty);
+            (Start::Words(if is_nothing { Vec::new() } else { all }), &words.span)
         }
         Command::Shell(text) => (Start::Shell(without_comments(text.value)), &text.span),
         _ => (Start::Words(Vec::new()), const { &(0..0) }),

@@ -39,6 +39,15 @@ pub(super) enum Base {
     Oci(String),
 }
 
+/// A lock file of Python packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PythonLock {
+    /// Its path from the context.
+    pub(super) path: String,
+    pub(super) extras: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
+}
+
 /// The parts of a recipe.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
@@ -58,6 +67,14 @@ pub(super) struct Draft {
     pub(super) indexes: Vec<(usize, String, Option<String>)>,
     /// Path in the image without a leading `/`, path from the context.
     pub(super) files: BTreeMap<String, String>,
+    /// Path in the image without a leading `/`; name of a file beside the recipe, and its text.
+    pub(super) texts: BTreeMap<String, (String, String)>,
+    /// A lock file of Python packages, and the extras and groups that are taken of it.
+    pub(super) lock: Option<PythonLock>,
+    /// Folders of virtual environments.
+    pub(super) environments: BTreeSet<String>,
+    /// The line that installs what it names.
+    pub(super) lock_line: usize,
     /// The steps of `[[run]]`.
     pub(super) steps: Vec<RunStep>,
     pub(super) env: BTreeMap<String, String>,

@@ -224,7 +224,10 @@ fn script_of(run: &LeftoverRun) -> String {
 
 /// The variables that a script uses, and the arguments, which a program may look up.
 fn variables(run: &LeftoverRun, script: &str) -> BTreeMap<String, String> {
-    let is_own = |name: &str| !["PATH", "HOME"].contains(&name) && is_variable(name);
+    let is_own = |name: &str| {
+        let is_of_image = name == "PATH" && !run.arguments.contains(name);
+        !is_of_image && name != "HOME" && is_variable(name)
+    };
     let is_seen = |name: &str| run.arguments.contains(name) || names(script, name);
     let all = run.variables.all().filter(|(name, _)| is_own(name) && is_seen(name));
     let all = all.filter(|(name, _)| !run.given.contains(*name));

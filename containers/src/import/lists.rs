@@ -142,7 +142,9 @@ impl Walk<'_> {
             Outcome::Makes(fate) => ListPart::Step(Need::Makes, fate),
             Outcome::MakesOnImage(fate) => ListPart::Step(Need::MakesOnImage, fate),
             Outcome::Beside(fate) => ListPart::Step(Need::Beside, fate),
-            Outcome::Packages | Outcome::Wheels | Outcome::Left(_) => ListPart::Taken(outcome),
+            Outcome::Packages | Outcome::Wheels | Outcome::Lock | Outcome::Left(_) => {
+                ListPart::Taken(outcome)
+            }
         }
     }
 }

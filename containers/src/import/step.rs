@@ -54,6 +54,33 @@ pub(super) enum StepKind {
         /// Whether Apptainer's rules hold.
         is_apptainer: bool,
     },
+    /// What follows is of another stage, of which only what is copied matters.
+    OtherStage,
+    /// What follows is of the image's own stage again.
+    OwnStage,
+    /// Files of another stage, which was done before.
+    CopyFrom {
+        sources: Vec<String>,
+        dest: String,
+    },
+    /// Archives that are unpacked into a folder.
+    Unpack {
+        sources: Vec<String>,
+        dest: String,
+    },
+    /// A file of this text.
+    Text {
+        lines: String,
+        /// Whether values of variables are in it.
+        expands: bool,
+        dest: String,
+    },
+    /// The mode of what was copied; a text has no sources.
+    Modes {
+        sources: Vec<String>,
+        dest: String,
+        mode: String,
+    },
     WorkDir(String),
     Entrypoint(Start),
     Cmd(Start),

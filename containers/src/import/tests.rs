@@ -351,9 +351,9 @@ fn options_before_the_verb_hide_nothing() {
 #[test]
 fn variables_of_other_bases_are_not_empty() {
     for (base, left_out) in [
-        ("nvidia/cuda:12.4.1-runtime-ubuntu22.04", 2),
+        ("nvidia/cuda:12.4.1-runtime-ubuntu22.04", 1),
         ("ghcr.io/lab/ubuntu-cuda", 2),
-        ("python:3.11-bookworm", 2),
+        ("python:3.11-bookworm", 1),
         ("debian:bullseye", 0),
     ] {
         let text = format!(
@@ -395,12 +395,15 @@ fn a_stage_can_be_named_by_an_argument() {
 #[test]
 fn options_of_instructions_are_named() {
     for (line, missing, other) in [
-        ("COPY --chmod=755 --chown=a:b train.py /x/", 0, 1),
+        ("COPY --chmod=755 --chown=a:b train.py /x/", 0, 2),
+        ("COPY --chmod=644 train.py /x/", 0, 0),
+        ("COPY <<EOF /x/a.txt\ntext\nEOF", 0, 0),
         ("COPY --exclude=*.txt src /x", 0, 1),
         ("COPY --link train.py /x/", 0, 0),
         ("COPY --parents src/model.py /x/", 1, 0),
         ("COPY --new=1 train.py /x/", 1, 0),
-        ("ADD x.tar.zst /x/", 1, 0),
+        ("ADD x.tar.zst /x/", 0, 2),
+        ("ADD x.tar.zst train.py /x/", 1, 0),
         ("RUN --mount=type=cache,target=/root/.cache true", 0, 0),
         ("RUN <<EOF\npip install a\nmake\nEOF", 0, 1),
         ("RUN --mount=type=bind,source=src,target=/s make -C /s", 1, 0),
@@ -697,4 +700,92 @@ fn steps_keep_the_shell_and_its_options_and_show_no_secret() {
     });
     let made = given.unwrap();
     assert!(!made.recipe.contains("s3cret") && !made.recipe.contains("[[run]]"), "{}", made.recipe);
+}
+
+/// The recipe of a text, with a file of this name and text in its folder, and what is left out.
+fn recipe_with(text: &str, files: &[(&str, &str)]) -> (Imported, crate::recipe::Recipe) {
+    let dir = folder();
+    for (name, text) in files {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    let context = dir.path().to_owned();
+    let made = import(text, |options| options.context = context).unwrap();
+    let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+    (made, recipe)
+}
+
+fn scripts(recipe: &crate::recipe::Recipe) -> Vec<&str> {
+    recipe.run.iter().map(|step| step.script.as_str()).collect()
+}
+
+#[test]
+fn other_stages_with_the_same_base_are_done_first() {
+    let text = "FROM debian:bookworm AS build\nENV CC=cc\nWORKDIR /src\nCOPY src .\nRUN make install\nCMD [\"make\"]\nFROM debian:bookworm-slim\nENV A=1\nCOPY --from=build /opt/sim /opt/sim\nCOPY --from=build /src/sim /usr/local/bin/sim\nENTRYPOINT [\"sim\"]\n";
+    let (made, recipe) = recipe_with(text, &[]);
+    let copy = "if [ -d /src/sim ]; then mkdir -p /usr/local/bin/sim && cp -a /src/sim/. /usr/local/bin/sim; else mkdir -p /usr/local/bin && cp -a -H /src/sim /usr/local/bin/sim; fi\n";
+    assert_eq!(scripts(&recipe), ["make install\n", copy]);
+    assert_eq!(recipe.run[0].workdir, "/src");
+    assert_eq!(recipe.run[0].env, BTreeMap::from([("CC".to_owned(), "cc".to_owned())]));
+    assert!(made.recipe.contains("[env]\nA = \"1\"\n") && !made.recipe.contains("[env]\nCC"));
+    assert!(made.left_out.iter().all(|left| left.difference == Other), "{made:?}");
+
+    let other = text.replace("bookworm AS", "trixie AS");
+    let (made, recipe) = recipe_with(&other, &[]);
+    assert!(recipe.run.is_empty());
+    assert!(made.left_out.iter().any(|left| left.line == 9 && left.difference == Missing));
+
+    let text = "Bootstrap: docker\nFrom: debian:12\nStage: build\n%post\n    make install\n\nBootstrap: docker\nFrom: debian:12\n%files from build\n    /opt/sim /usr/local/sim\n";
+    let (_, recipe) = recipe_with(text, &[]);
+    assert!(
+        matches!(scripts(&recipe)[..], ["make install\n", copy] if copy.contains("cp -a /opt/sim/."))
+    );
+
+    let text = "FROM python:3.11 AS build\nRUN python -m venv /opt/venv && /opt/venv/bin/pip install numpy\nFROM python:3.11-slim\nCOPY --from=build /opt/venv /opt/venv\n";
+    let (made, recipe) = recipe_with(text, &[]);
+    assert!(recipe.run.is_empty() && made.recipe.contains("requirements ="), "{}", made.recipe);
+}
+
+#[test]
+fn archives_texts_and_modes_are_there_when_steps_run() {
+    let text = "FROM debian:12\nARG V=1\nADD data.tar.gz /opt/\nCOPY <<EOF /etc/lab.conf\nv=$V\nEOF\nCOPY --chmod=755 <<-'EOF' /usr/local/bin/go\n\t#!/bin/sh\n\techo $V\nEOF\nCOPY train.py /opt\nRUN chmod +x /opt/train.py\n";
+    let (made, recipe) = recipe_with(text, &[]);
+    let expected = [
+        "tar -xf /opt/data.tar.gz -C /opt && rm /opt/data.tar.gz\n",
+        "chmod -R 755 /usr/local/bin/go\n",
+        "chmod +x /opt/train.py\n",
+    ];
+    assert_eq!(scripts(&recipe), expected);
+    assert_eq!(made.files["lab-lab.conf"], "v=1\n");
+    assert_eq!(made.files["lab-go"], "#!/bin/sh\necho $V\n");
+    assert!(made.recipe.contains("\"opt/train.py\" = \"train.py\""), "{}", made.recipe);
+    assert!(made.left_out.iter().all(|left| left.difference == Other), "{made:?}");
+    for (mode, expected) in
+        [("755", true), ("+x", true), ("u=rwx,g=r", true), ("644", false), ("a+rX", false)]
+    {
+        assert_eq!(command::makes_programs(mode), expected, "{mode}");
+    }
+}
+
+#[test]
+fn lock_files_and_projects_of_python_are_taken() {
+    let project = ("pyproject.toml", "[project]\nname = \"lab\"\nversion = \"1\"\n");
+    let text = "FROM python:3.11-slim\nCOPY --from=ghcr.io/astral-sh/uv:0.5 /uv /bin/\nWORKDIR /app\nCOPY . .\nRUN uv sync --frozen --no-dev --extra gpu\nENV PATH=\"/app/.venv/bin:$PATH\"\nENTRYPOINT []\nCMD [\"uv\", \"run\", \"--no-sync\", \"train.py\"]\n";
+    let (made, _) = recipe_with(text, &[project, ("uv.lock", "version = 1\n")]);
+    assert!(made.recipe.contains("lock = \"uv.lock\"\nextras = [\"gpu\"]\n"), "{}", made.recipe);
+    assert!(made.files["lab.sh"].contains("set -- python3 /app/train.py\n"), "{made:?}");
+    assert!(made.left_out.iter().all(|left| left.difference == Other), "{made:?}");
+
+    let (made, _) = recipe_with(text, &[project]);
+    let missing: Vec<usize> = made
+        .left_out
+        .iter()
+        .filter(|left| left.difference == Missing)
+        .map(|left| left.line)
+        .collect();
+    assert_eq!(missing, [5]);
+
+    let text = "FROM python:3.11\nCOPY pyproject.toml /code/\nCOPY src /code/src\nWORKDIR /code\nRUN pip install -e .[fast]\n";
+    let (made, _) = recipe_with(text, &[project]);
+    assert_eq!(made.files["lab-requirements.txt"], "-e .[fast]\n");
+    assert!(made.left_out.iter().any(|left| left.reason.contains("build = true")), "{made:?}");
 }

@@ -4,15 +4,16 @@ use gular_registry::Reference;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::base::{self, Chosen};
-use super::command::{Walk, joined, name_of};
+use super::command::{Walk, joined, makes_programs, name_of, needs_modes};
 use super::copy::{Copied, NoFile};
 use super::draft::{Base, Draft};
-use super::leftovers::{self, LeftoverRun};
+use super::leftovers::{self, Leftover, LeftoverRun, Need};
 use super::step::{Fate, Start, Step, StepKind};
 use super::variables::{Unknown, Variables};
 use super::write::{Launch, write};
 use super::{ImportOptions, Imported, definition, dockerfile};
 use crate::recipe::{MAX_STEPS, RunStep};
+use crate::singularity::quoted;
 use crate::{Error, Result};
 
 /// Packages of Debian that are of no use in an image with `[python]`, and those with other names
@@ -50,9 +51,6 @@ const CUDA_WHEELS: [&str; 10] = [
     "nvidia-",
 ];
 
-/// The search path in an image of Debian's packages.
-const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
 /// Programs that run the file that follows them, and ends of the names of such files.
 const INTERPRETERS: [&str; 8] =
     ["python", "bash", "sh", "dash", "Rscript", "perl", "julia", "node"];
@@ -85,6 +83,7 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
         leftovers: Vec::new(),
         arguments: BTreeSet::new(),
         shell: Vec::new(),
+        own: None,
         options,
     };
     for (name, value) in &options.arguments {
@@ -127,7 +126,21 @@ struct Work<'a> {
     arguments: BTreeSet<String>,
     /// The words of the shell, if the file has one of its own.
     shell: Vec<String>,
+    /// While another stage is done: what the image's own has.
+    own: Option<OwnStage>,
     options: &'a ImportOptions,
+}
+
+/// What another stage does not change.
+struct OwnStage {
+    env: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
+    variables: Variables,
+    folder: String,
+    image: Option<(usize, String)>,
+    arguments: BTreeSet<String>,
+    shell: Vec<String>,
+    n_leftovers: usize,
 }
 
 impl Work<'_> {
@@ -135,36 +148,51 @@ impl Work<'_> {
         let Step { line, text, kind } = step;
         let line = *line;
         match kind {
+            StepKind::OtherStage => return self.other_stage(),
+            StepKind::OwnStage => return self.own_stage(),
+            StepKind::WorkDir(_) => {}
+            // What says how an image is started, or only differs.
+            StepKind::Entrypoint(_)
+            | StepKind::Cmd(_)
+            | StepKind::Stage
+            | StepKind::Other(Fate::Different(_))
+                if self.own.is_some() =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        match kind {
             StepKind::Image(image) => match self.variables.expand(image, false) {
                 Ok(image) if image == "scratch" || is_image(&image) => {
-                    self.begins(base::has_no_variables(&image));
+                    self.begins(base::has_no_variables(&image), base::search_path(&image));
                     self.image = Some((line, image));
                 }
                 Ok(image) => {
-                    self.begins(false);
+                    self.begins(false, None);
                     let reason = format!("`{image}` is not the name of an image in a registry");
                     self.draft.missing(line, text, reason);
                 }
                 Err(Unknown(name)) => {
-                    self.begins(false);
+                    self.begins(false, None);
                     let reason = format!("`${name}` has no value: give one");
                     self.draft.missing(line, text, reason);
                 }
             },
             StepKind::Archive(path) => {
-                self.begins(false);
+                self.begins(false, None);
                 self.draft.base = Some(Base::Oci(path.clone()));
             }
             StepKind::Debian(release) => {
-                self.begins(true);
+                self.begins(true, Some(base::of_debian()));
                 self.draft.base = base::release(release).map(Base::Debian);
             }
             StepKind::Scratch => {
-                self.begins(true);
+                self.begins(true, Some(base::of_debian()));
                 self.draft.base = Some(Base::Scratch);
             }
             StepKind::NoBase(reason) => {
-                self.begins(false);
+                self.begins(false, None);
                 self.draft.missing(line, text, *reason);
             }
             StepKind::Platform(platform) => match platform.as_str() {
@@ -218,11 +246,20 @@ impl Work<'_> {
             StepKind::Copy { sources, dest, is_apptainer } => {
                 self.copy(line, text, sources, dest, *is_apptainer);
             }
+            StepKind::OtherStage | StepKind::OwnStage => {}
+            StepKind::CopyFrom { sources, dest } => self.copy_from(line, text, sources, dest),
+            StepKind::Unpack { sources, dest } => self.unpack(line, text, sources, dest),
+            StepKind::Text { lines, expands, dest } => {
+                self.text(line, text, lines, *expands, dest);
+            }
+            StepKind::Modes { sources, dest, mode } => self.modes(line, sources, dest, mode),
             StepKind::WorkDir(dir) => {
                 let dir = self.variables.expand(dir, false).unwrap_or_else(|_| dir.clone());
                 self.folder = joined(&self.folder, &dir);
                 self.copied.folder(&self.folder);
-                self.draft.other(line, text, "jobs start in their own folder");
+                if self.own.is_none() {
+                    self.draft.other(line, text, "jobs start in their own folder");
+                }
             }
             StepKind::Stage => self.is_inherited = true,
             StepKind::Entrypoint(start) => {
@@ -240,13 +277,15 @@ impl Work<'_> {
         }
     }
 
-    /// Notes whether the base's variables are known: `PATH` alone.
-    fn begins(&mut self, is_known: bool) {
+    /// Notes whether the base's variables are known: `PATH` alone. Of others, it may be known too.
+    fn begins(&mut self, is_known: bool, path: Option<String>) {
         self.variables.are_all = is_known;
         // Those before the base are not seen behind it.
         self.arguments.clear();
+        if let Some(path) = path {
+            self.variables.set("PATH", path);
+        }
         if is_known {
-            self.variables.set("PATH", PATH.to_owned());
             self.variables.set("HOME", "/root".to_owned());
         }
     }
@@ -398,6 +437,157 @@ impl Work<'_> {
         }
     }
 
+    /// Another stage begins.
+    fn other_stage(&mut self) {
+        self.own = Some(OwnStage {
+            env: std::mem::take(&mut self.draft.env),
+            labels: self.draft.labels.clone(),
+            variables: self.variables.clone(),
+            folder: std::mem::replace(&mut self.folder, "/".to_owned()),
+            image: self.image.take(),
+            arguments: self.arguments.clone(),
+            shell: std::mem::take(&mut self.shell),
+            n_leftovers: self.leftovers.len(),
+        });
+    }
+
+    /// Another stage ends: its commands keep its variables.
+    fn own_stage(&mut self) {
+        let Some(own) = self.own.take() else { return };
+        let env = std::mem::replace(&mut self.draft.env, own.env);
+        for run in self.leftovers.iter_mut().skip(own.n_leftovers) {
+            run.arguments.extend(env.keys().cloned());
+        }
+        self.draft.labels = own.labels;
+        self.variables = own.variables;
+        self.folder = own.folder;
+        self.image = own.image;
+        self.arguments = own.arguments;
+        self.shell = own.shell;
+    }
+
+    /// Files of another stage are there already: a step puts them where they belong.
+    fn copy_from(&mut self, line: usize, text: &str, sources: &[String], dest: &str) {
+        let expand = |text: &String| self.variables.expand(text, false);
+        let sources: Result<Vec<String>, Unknown> = sources.iter().map(expand).collect();
+        let (sources, to) = match (sources, expand(&dest.to_owned())) {
+            (Ok(sources), Ok(to)) => (sources, to),
+            (Err(Unknown(name)), _) | (_, Err(Unknown(name))) => {
+                let reason = format!("the value of `${name}` is not known here");
+                return self.draft.missing(line, text, reason);
+            }
+        };
+        let is_folder = to.ends_with('/') || sources.len() > 1 || matches!(to.as_str(), "." | "..");
+        let to = joined(&self.folder, &to);
+        let (mut source, mut is_of_python) = (String::new(), false);
+        for from in sources.iter().map(|from| joined("/", from)) {
+            if self.is_of_python(&from) {
+                is_of_python = true;
+                let reason = "it has packages of Python, which are in `[python]`";
+                self.draft.other(line, text, reason);
+            } else if from != to {
+                source.push_str(&copying(&from, &to, is_folder));
+            }
+        }
+        if source.is_empty() && is_of_python {
+            return;
+        }
+        if source.is_empty() {
+            let reason = "it is there: what the other stage installs and makes stays in the image";
+            return self.draft.other(line, text, reason);
+        }
+        self.makes(line, text, source.trim_end().to_owned());
+    }
+
+    /// Whether a path of another stage is where its `pip` installs packages.
+    fn is_of_python(&self, path: &str) -> bool {
+        let has_packages = !self.draft.requirements.is_empty() || self.draft.lock.is_some();
+        let is_environment = self.draft.environments.iter().any(|env| {
+            path.strip_prefix(env.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        let ends = ["/.local", "/site-packages", "/dist-packages"];
+        is_environment || has_packages && ends.iter().any(|end| path.ends_with(end))
+    }
+
+    /// Archives that are unpacked into a folder: by a step, which removes them.
+    fn unpack(&mut self, line: usize, text: &str, sources: &[String], dest: &str) {
+        let folder = format!("{}/", dest.trim_end_matches('/'));
+        let before = self.draft.files.clone();
+        self.copy(line, text, sources, &folder, false);
+        let is_new = |inside: &&String| !before.contains_key(*inside);
+        let archives: Vec<String> = self.draft.files.keys().filter(is_new).cloned().collect();
+        let source = archives.iter().map(|inside| {
+            let folder = inside.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let (archive, folder) = (quoted(&format!("/{inside}")), quoted(&format!("/{folder}")));
+            format!("tar -xf {archive} -C {folder} && rm {archive}")
+        });
+        let source: Vec<String> = source.collect();
+        if !source.is_empty() {
+            self.makes(line, text, source.join("\n"));
+        }
+    }
+
+    /// A text that becomes a file.
+    fn text(&mut self, line: usize, text: &str, lines: &str, expands: bool, dest: &str) {
+        let expanded = match expands {
+            true => self.variables.expand(lines, false),
+            false => Ok(lines.to_owned()),
+        };
+        let (Ok(lines), Ok(dest)) = (expanded, self.variables.expand(dest, false)) else {
+            let reason = "it has the value of a variable that is not known here: write the text to a file, and name it in `[app.files]`";
+            return self.draft.missing(line, text, reason);
+        };
+        let inside = joined(&self.folder, &dest);
+        let base = inside.rsplit('/').next().unwrap_or_default();
+        let name = format!("{}-{base}", self.options.name);
+        let is_taken = self.draft.texts.values().any(|(other, _)| *other == name);
+        if dest.ends_with('/') || base.is_empty() || is_taken {
+            let reason = "write the text to a file, and name it in `[app.files]`";
+            return self.draft.missing(line, text, reason);
+        }
+        self.draft.texts.insert(inside.trim_start_matches('/').to_owned(), (name, lines));
+    }
+
+    /// `--chmod`: a step, if files are to be programs and are none here.
+    fn modes(&mut self, line: usize, sources: &[String], dest: &str, mode: &str) {
+        let dest = joined(&self.folder, dest);
+        let name = |source: &String| source.rsplit('/').next().unwrap_or_default().to_owned();
+        let within = sources.iter().map(|source| joined(&dest, &name(source)));
+        let is_there = |path: &String| {
+            let here = self.copied.here(path);
+            here.is_some_and(|here| self.options.context.join(here).exists())
+        };
+        let within: Vec<String> = within.filter(is_there).collect();
+        let paths = if within.is_empty() { vec![dest] } else { within };
+        let words = [vec!["-R".to_owned(), mode.to_owned()], paths.clone()].concat();
+        let is_needed = match sources {
+            [] => makes_programs(mode),
+            _ => needs_modes(&words, "/", &self.copied, &self.options.context),
+        };
+        if is_needed {
+            let paths: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
+            let source = format!("chmod -R {} {}", quoted(mode), paths.join(" "));
+            self.makes(line, &source, source.clone());
+        }
+    }
+
+    /// A command that only a step can run.
+    fn makes(&mut self, line: usize, text: &str, source: String) {
+        let fate = Some(Fate::Missing("write it into a step of `[[run]]`"));
+        let text = text.to_owned();
+        self.leftovers.push(LeftoverRun {
+            commands: vec![Leftover { line, text, source, need: Need::Makes, fate }],
+            folder: "/".to_owned(),
+            variables: Variables::default(),
+            given: BTreeSet::new(),
+            arguments: BTreeSet::new(),
+            shell: Vec::new(),
+            has_mounts: false,
+            is_cut_off: false,
+        });
+    }
+
     /// Chooses what depends on all steps.
     fn finish(mut self) -> (Draft, Option<Launch>) {
         let cuda = self.brings_cuda();
@@ -420,7 +610,10 @@ impl Work<'_> {
             self.rename();
         }
         self.by_apt();
-        let has_packages = !self.draft.requirements.is_empty() || !self.draft.wheels.is_empty();
+        self.lock();
+        let has_packages = !self.draft.requirements.is_empty()
+            || !self.draft.wheels.is_empty()
+            || self.draft.lock.is_some();
         self.indexes();
         if is_debian && has_python && !has_packages {
             self.draft.packages.extend(["python3", "python-is-python3"].map(str::to_owned));
@@ -436,6 +629,24 @@ impl Work<'_> {
         self.draft.left_out.sort_by_key(|left| left.line);
         self.draft.left_out.dedup_by(|a, b| is_same(a, b));
         (self.draft, launch)
+    }
+
+    /// A recipe takes its packages from one file.
+    fn lock(&mut self) {
+        let taken = |line: &String| !line.starts_with('-');
+        if self.draft.lock.is_none() || !self.draft.requirements.iter().any(taken) {
+            if self.draft.lock.is_some() {
+                self.draft.requirements.clear();
+            }
+            return;
+        }
+        if let Some(lock) = self.draft.lock.take() {
+            let reason = format!(
+                "a recipe takes its packages from one file, and other commands name some: add those of `{}`, as `uv export` writes them",
+                lock.path
+            );
+            self.draft.missing(self.draft.lock_line, &lock.path, reason);
+        }
     }
 
     /// A file of requirements has one index for all its lines.
@@ -610,7 +821,14 @@ impl Work<'_> {
     /// The words of a program with absolute paths of copied files: of those that exist, of scripts, and
     /// of the first word, if that is a program.
     fn absolute(&self, found: Start, is_program: bool) -> Start {
-        let Start::Words(words) = found else { return found };
+        let Start::Words(mut words) = found else { return found };
+        // The programs of a virtual environment are the image's own.
+        if let Some(first) = words.first_mut() {
+            let of_environment = self.draft.environments.iter().find_map(|folder| {
+                first.strip_prefix(folder.as_str())?.strip_prefix("/bin/").map(str::to_owned)
+            });
+            *first = of_environment.unwrap_or_else(|| first.clone());
+        }
         let at_program = match words.first() {
             Some(first) if is_interpreter(first) => 1,
             _ => 0,
@@ -635,9 +853,31 @@ impl Work<'_> {
     }
 }
 
+/// Commands that copy a path as Docker does: of a folder, what is in it.
+fn copying(from: &str, to: &str, is_folder: bool) -> String {
+    let has_pattern = from.contains(['*', '?', '[']);
+    let parent = to.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let parent = if parent.is_empty() { "/" } else { parent };
+    let to = quoted(to);
+    // The shell fills in patterns.
+    let from = if has_pattern { from.to_owned() } else { quoted(from) };
+    if has_pattern {
+        return format!("mkdir -p {to} && cp -a -H {from} {to}/\n");
+    }
+    let file = match is_folder {
+        true => format!("mkdir -p {to} && cp -a -H {from} {to}/"),
+        false => format!("mkdir -p {} && cp -a -H {from} {to}", quoted(parent)),
+    };
+    format!("if [ -d {from} ]; then mkdir -p {to} && cp -a {from}/. {to}; else {file}; fi\n")
+}
+
 /// A program as words, if its text is one plain command of a shell.
 fn plain(found: &Start) -> Start {
-    let Start::Shell(text) = found else { return found.clone() };
+    let text = match found {
+        Start::Shell(text) => text,
+        Start::Words(words) => return Start::Words(without_tool(words.clone())),
+        Start::Script(_) => return found.clone(),
+    };
     let commands = super::shell::commands(text);
     let words = match commands.as_slice() {
         [one] if one.is_plain && !one.text.contains('$') => shlex::split(&one.text),
@@ -647,8 +887,37 @@ fn plain(found: &Start) -> Start {
     if words.first().is_some_and(|word| word == "exec") {
         words.remove(0);
     }
-    Start::Words(words)
+    Start::Words(without_tool(words))
 }
+
+/// The words without `uv run` and `poetry run`: the image has the packages, and not the tool.
+fn without_tool(words: Vec<String>) -> Vec<String> {
+    let [tool, verb, rest @ ..] = words.as_slice() else { return words };
+    if !["uv", "poetry", "pdm", "pipenv"].contains(&tool.as_str()) || verb != "run" {
+        return words;
+    }
+    let is_flag = |word: &&String| word.starts_with("--") && !RUN_VALUES.contains(&word.as_str());
+    let rest: Vec<String> = rest.iter().skip_while(is_flag).cloned().collect();
+    match rest.first() {
+        // An option with a value, or nothing to run.
+        None => words,
+        Some(first) if first.starts_with('-') => words,
+        Some(first) if first.ends_with(".py") => [vec!["python3".to_owned()], rest].concat(),
+        Some(_) => rest,
+    }
+}
+
+/// Options of `uv run` with a value (<https://docs.astral.sh/uv/reference/cli/#uv-run>).
+const RUN_VALUES: [&str; 8] = [
+    "--extra",
+    "--group",
+    "--with",
+    "--package",
+    "--project",
+    "--directory",
+    "--python",
+    "--env-file",
+];
 
 /// Whether a program runs the file that follows it, such as `/usr/bin/python3.11`.
 fn is_interpreter(program: &str) -> bool {

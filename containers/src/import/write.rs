@@ -70,7 +70,8 @@ pub(super) fn write(
         text.push_str(&format!("packages = {}\n", list(&packages)));
     }
     let script = launch.map(|launch| script(&launch));
-    if script.is_some() || !draft.files.is_empty() {
+    let has_files = !draft.files.is_empty() || !draft.texts.is_empty();
+    if script.is_some() || has_files {
         text.push_str("\n[app]\n");
     }
     if let Some(script) = script {
@@ -78,14 +79,27 @@ pub(super) fn write(
         text.push_str(&format!("path = {}\n", toml_text(&name)));
         files.insert(name, script);
     }
-    if !draft.files.is_empty() {
+    if has_files {
         text.push_str("\n[app.files]\n");
         for (inside, path) in &draft.files {
             text.push_str(&format!("{} = {}\n", toml_text(inside), toml_text(&here(path))));
         }
+        for (inside, (name, lines)) in &draft.texts {
+            text.push_str(&format!("{} = {}\n", toml_text(inside), toml_text(name)));
+            files.insert(name.clone(), lines.clone());
+        }
     }
-    if !draft.requirements.is_empty() || !draft.wheels.is_empty() {
+    if !draft.requirements.is_empty() || !draft.wheels.is_empty() || draft.lock.is_some() {
         text.push_str("\n[python]\n");
+    }
+    if let Some(lock) = &draft.lock {
+        text.push_str(&format!("lock = {}\n", toml_text(&here(&lock.path))));
+        for (key, names) in [("extras", &lock.extras), ("groups", &lock.groups)] {
+            if !names.is_empty() {
+                let names: Vec<String> = names.iter().cloned().collect();
+                text.push_str(&format!("{key} = {}\n", list(&names)));
+            }
+        }
     }
     match draft.requirements.as_slice() {
         [] => {}
@@ -97,7 +111,9 @@ pub(super) fn write(
             let name = format!("{}-requirements.txt", options.name);
             text.push_str(&format!("requirements = {}\n", toml_text(&name)));
             let line = |line: &String| match line.split_once(' ') {
-                Some((option @ ("-r" | "-c" | "--find-links"), path)) if !path.contains("://") => {
+                Some((option @ ("-r" | "-c" | "-e" | "--find-links"), path))
+                    if !path.contains("://") =>
+                {
                     format!("{option} {}\n", here(path))
                 }
                 _ => format!("{line}\n"),
