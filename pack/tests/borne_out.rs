@@ -198,7 +198,9 @@ fn tables_that_are_about_no_image_give_way_to_the_one_that_is() {
     let keys: Vec<_> = doubt.readings.iter().filter(|way| way.key_column.is_some()).collect();
     assert_eq!(keys.len(), 2, "{doubt:?}");
     assert!(
-        keys.iter().all(|way| way.tables.as_deref() == Some(&[table.clone()]) && way.leaves_out)
+        keys.iter().all(
+            |way| way.tables.as_deref() == Some(std::slice::from_ref(&table)) && way.leaves_out
+        )
     );
 }
 

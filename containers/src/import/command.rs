@@ -667,7 +667,7 @@ impl Walk<'_> {
                 }
             }
             "--editable" if value.starts_with("git+") => asked.requirements.push(value),
-            "--editable" => self.from_source(line, text, &value, asked),
+            "--editable" => self.pip_from_source(line, text, &value, asked),
             "--target" | "--prefix" | "--root" => {
                 let reason =
                     format!("packages are installed for the image's own Python, not in `{value}`");
@@ -705,7 +705,7 @@ impl Walk<'_> {
                     self.draft.missing(line, text, reason);
                 }
             },
-            word if word.starts_with(['.', '/']) => self.from_source(line, text, word, asked),
+            word if word.starts_with(['.', '/']) => self.pip_from_source(line, text, word, asked),
             word if INSTALLERS.contains(&name_of(word)) => {}
             word => asked.requirements.push(word.to_owned()),
         }
@@ -718,7 +718,7 @@ impl Walk<'_> {
     }
 
     /// A project that was copied is built when the image is, if the user says so.
-    fn from_source(&mut self, line: usize, text: &str, path: &str, asked: &mut Asked) {
+    fn pip_from_source(&mut self, line: usize, text: &str, path: &str, asked: &mut Asked) {
         let (folder, extras) = match path.split_once('[') {
             Some((folder, extras)) => (folder, format!("[{extras}")),
             None => (path, String::new()),
