@@ -641,7 +641,7 @@ fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
             "bring both files to the same grid, for example with `gdalwarp -r near -t_srs CRS -te XMIN YMIN XMAX YMAX -ts COLUMNS ROWS IN.tif OUT.tif` (for a mask in the same CRS, `--align resample` does it; volumes with nibabel's `resample_from_to`), or, if only the georeference is wrong and the pixels fit, add `--align ignore`"
         }
         Remedy::AlignPolygons => {
-            "bring the polygons to the CRS of the image, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO OUT.geojson IN`, or, if their coordinates are in it, add `--align ignore`"
+            "bring the polygons to the CRS of the image in another folder, for example with `ogr2ogr -t_srs EPSG:… -lco RFC7946=NO OUT.geojson IN` (and `-s_srs EPSG:…` if no file names theirs), or, if their coordinates are in it, add `--align ignore`"
         }
         Remedy::Resample => {
             "bring all bands to the pixels of the finest with `--align resample` (bilinear), or name the bands that have one size, such as `{band:B02|B03|B04}`"

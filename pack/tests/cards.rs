@@ -1349,9 +1349,9 @@ const MADE: [(&str, &[File<'_>], &[Sample<'_>]); 110] = [
         "refuge",
         &[
             ("Training400/Glaucoma/g0001.jpg", ""),
-            ("Annotation-Training400/Disc_Cup_Masks/Glaucoma/g0001.bmp", "grey 20 16"),
+            ("masks/g0001.png", "grey 20 16"),
             ("Training400/Non-Glaucoma/n0001.jpg", ""),
-            ("Annotation-Training400/Disc_Cup_Masks/Non-Glaucoma/n0001.bmp", "grey 22 18"),
+            ("masks/n0001.png", "grey 22 18"),
         ],
         &[
             ("Training400/Glaucoma/g0001.jpg", Train, Some("Glaucoma")),

@@ -150,6 +150,7 @@ fn shapefiles_become_classes() {
     std::fs::create_dir(&masks).unwrap();
     write_shapes(&masks.join("0.shp"));
     put(&masks, "0.cpg", b"UTF-8");
+    put(&masks, "0.qmd", b"<qgis/>");
     let mut decoder = Decoder::new(DecodeOptions::default());
     let cases = [(None, 1, 1), (Some("id"), 5, 6), (Some("kind:road=2,tree=0"), 2, 0)];
     for (number, (class, square, strip)) in cases.into_iter().enumerate() {
@@ -179,7 +180,8 @@ fn shapefiles_become_classes() {
     table[rows + row] = b'*';
     put(&masks, "0.dbf", &table);
     refuse(Some("id"), "another number of rows");
-    run(&images, &dir.path().join("no-classes"), plan(None, &masks), 1).unwrap();
+    refuse(None, "another number of rows");
     std::fs::remove_file(masks.join("0.dbf")).unwrap();
     refuse(Some("id"), "it has no `.dbf`");
+    run(&images, &dir.path().join("no-classes"), plan(None, &masks), 1).unwrap();
 }

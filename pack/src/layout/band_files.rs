@@ -158,7 +158,7 @@ impl BandFiles {
             resamples: resolutions > 1 || self.below_safe.is_some(),
             ..WayToRead::new(
                 "if all bands together are one sample",
-                &[&format!("{folders}{split}{pattern}{resolution}.{{ext}}")],
+                &[&format!("{split}{folders}{pattern}{resolution}.{{ext}}")],
             )
         };
         Some(Doubt::new(text, vec![together, each]))

@@ -13,7 +13,7 @@ use crate::facts::{WayToRead, is_nifti_name, stem_and_extension};
 
 /// The field of a volume's classes: the field `mask` is always flat.
 const CLASSES: &str = "segmentation";
-/// What [`CLASSES`] has beyond an image. More classes are in no dataset that is known.
+/// What [`CLASSES`] has beyond an image, which a loss ignores. Challenges count their classes from 0.
 const BEYOND: i64 = 255;
 /// Digits of the number of a channel. Source: nnU-Net, "Dataset format".
 const CHANNEL_DIGITS: usize = 4;

@@ -128,7 +128,7 @@ pub(crate) fn find_key(columns: &[String]) -> Option<&String> {
 
 /// Finds the column of labels by its name.
 pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
-    find(columns, &LABEL_NAMES).filter(|column| !is_coordinate(column, columns))
+    find(columns, &LABEL_NAMES).filter(|column| !is_half(column, columns))
 }
 
 /// Finds the column of splits by its name.
@@ -139,7 +139,7 @@ pub(crate) fn find_split(columns: &[String]) -> Option<&String> {
 /// All columns whose names are names of labels.
 pub(crate) fn all_labels(columns: &[String]) -> impl Iterator<Item = &String> {
     let named = |column: &&String| LABEL_NAMES.contains(&plain(column).as_str());
-    columns.iter().filter(named).filter(|column| !is_coordinate(column, columns))
+    columns.iter().filter(named).filter(|column| !is_half(column, columns))
 }
 
 /// Whether a column's name is one of run lengths. Source: Kaggle's competitions of segmentation
@@ -203,10 +203,14 @@ pub(crate) fn split_named(column: &str) -> Option<Split> {
     split_like(begins.unwrap_or(name))
 }
 
-/// Whether `y` is not a class: there is `x`, too, or it is only a part of a longer name.
-fn is_coordinate(column: &str, columns: &[String]) -> bool {
-    let is_y = plain(column) == "y";
-    is_y && (find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"))
+/// Whether `y` is not a class, as there is `x`, too, or it is only a part of a longer name; nor `dx`
+/// beside `dy`.
+fn is_half(column: &str, columns: &[String]) -> bool {
+    match plain(column).as_str() {
+        "y" => find(columns, &["x"]).is_some() || !column.trim().eq_ignore_ascii_case("y"),
+        "dx" => find(columns, &["dy"]).is_some(),
+        _ => false,
+    }
 }
 
 pub(crate) fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {

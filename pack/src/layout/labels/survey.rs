@@ -299,13 +299,21 @@ impl Survey {
             // Of a single column, the reason is told where its cells are not labels.
             if (is_label || columns.len() == 1)
                 && !is_of_texts(name)
-                && !(columns.len() > 1 && (is_split || is_coordinate(name, columns)))
+                && !(columns.len() > 1 && (is_split || self.is_point(name, columns)))
                 && !self.all_differ(options, name, tables)?
             {
                 found.push(name);
             }
         }
         Ok(found)
+    }
+
+    /// Whether a column has numbers that are one coordinate of points, as its name says.
+    fn is_point(&self, name: &str, columns: &[String]) -> bool {
+        let are_words = self.seen_of(name).is_some_and(|seen| {
+            matches!(seen.label(self.rows), Ok(LabelKind::Name | LabelKind::Names))
+        });
+        !are_words && is_coordinate(name, columns)
     }
 
     /// Whether a column has words, or numbers that its name says to be those of classes.

@@ -194,11 +194,18 @@ impl Table {
         table.choose_fields(&survey, options, &given, several)?;
         let stored: Vec<String> = table.columns.iter().map(|(name, _)| name.clone()).collect();
         let corners = box_rows::corners_among(&stored);
+        let is_point = |(name, kind): &&(String, ValueKind)| {
+            let are_words = matches!(kind, ValueKind::Texts | ValueKind::Lists { integers: false });
+            !are_words && is_coordinate(name, &stored)
+        };
         let points: Vec<&String> =
-            stored.iter().filter(|name| is_coordinate(name, &stored)).collect();
+            table.columns.iter().filter(is_point).map(|(name, _)| name).collect();
         match corners {
             Some(corners) => table.doubts.push(boxes_as_numbers(&corners)),
-            None if !points.is_empty() => table.doubts.push(points_as_numbers(&points)),
+            None if !points.is_empty() => {
+                let doubt = points_as_numbers(&points);
+                table.doubts.push(doubt);
+            }
             None => {}
         }
         Ok(table)

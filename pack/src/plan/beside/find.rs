@@ -11,10 +11,10 @@ use gular_codec::{DecodeOptions, Decoder, Format, Limits, Orientation};
 use serde_json::Value;
 
 use super::colours::{BEYOND, MaskColours};
-use super::polygons::{MaskClass, Polygons, is_of_polygons, is_part_of_shapefile};
+use super::polygons::{MaskClass, Polygons, has_shapes, is_of_polygons};
 use crate::facts::{
-    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, is_nifti_name, setting,
-    stem_and_extension,
+    BAND, BadInput, DATE, Doubt, Fault, Names, Remedy, Start, array, formats, is_nifti_name,
+    setting, stem_and_extension,
 };
 use crate::layout::{Found, Layout, Placed, Stems};
 use crate::plan::{
@@ -440,8 +440,11 @@ impl Finding {
         let name = &self.name;
         let mut found = self.stems.find(key, placed);
         let all = found.len() as u64;
-        if self.is_mask && found.len() > 1 {
-            found.retain(|of| !is_part_of_shapefile(&of.path));
+        let extension = |of: &Found| stem_and_extension(&of.path).1.to_ascii_lowercase();
+        if self.is_mask && found.iter().any(|of| has_shapes(&extension(of))) {
+            let is_mask =
+                |extension: &str| is_of_polygons(extension) || formats::is_image(extension);
+            found.retain(|of| is_mask(&extension(of)));
         }
         if found.len() > 1 {
             let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
@@ -558,8 +561,8 @@ impl Finding {
             self.seen.scaled |= geo.as_ref().is_some_and(|geo| !geo.scales.is_empty());
             self.same_nodata(path, geo.and_then(|geo| geo.nodata).map(Nodata::of))?;
             self.check_ignore(path, dtype)?;
-            if is_mask && self.colours.is_none() && shape.len() == 2 {
-                self.look_at_values(path, *bytes, Some(dtype));
+            if is_mask && self.colours.is_none() && self.tile.is_none() {
+                self.look_at_values(path, *bytes, Some((dtype, &shape)));
             }
             return self.place((key, path), &shape, axes, size);
         }
@@ -668,22 +671,33 @@ impl Finding {
 
     /// Records the values of one of the first masks, an array of bytes or a picture; what cannot be
     /// read is named when it is packed.
-    fn look_at_values(&mut self, path: &str, bytes: u64, dtype: Option<Dtype>) {
+    fn look_at_values(&mut self, path: &str, bytes: u64, array: Option<(Dtype, &[u64])>) {
         let is_enough = self.seen.n_looked == MOST_LOOKED || self.seen.values.len() >= MOST_VALUES;
-        if is_enough || bytes > MOST_LOOKED_BYTES || dtype.is_some_and(|of| of != Dtype::U8) {
+        if is_enough
+            || bytes > MOST_LOOKED_BYTES
+            || array.is_some_and(|(dtype, _)| dtype != Dtype::U8)
+        {
             return;
         }
         self.seen.n_looked += 1;
-        if let Some(values) = self.values(path, bytes, dtype) {
+        if let Some(values) = self.values(path, bytes, array) {
             self.seen.values.extend(values.into_iter().take(MOST_VALUES));
         }
     }
 
     /// The different values of a mask.
-    fn values(&self, path: &str, bytes: u64, dtype: Option<Dtype>) -> Option<BTreeSet<u16>> {
+    fn values(
+        &self,
+        path: &str,
+        bytes: u64,
+        array: Option<(Dtype, &[u64])>,
+    ) -> Option<BTreeSet<u16>> {
         let (mut file, _) = self.source.read(path, bytes, Vec::new()).ok()?;
-        if let Some(dtype) = dtype {
-            let (_, values) = array::mask(&file, dtype, &self.limits, self.pages).ok()??;
+        if let Some((dtype, shape)) = array {
+            let values = match shape.len() {
+                2 => array::mask(&file, dtype, &self.limits, self.pages).ok()??.1,
+                _ => array::values(&file, dtype, shape, &self.limits, self.pages).ok()?.values,
+            };
             return Some(values.into_iter().map(u16::from).collect());
         }
         if let Some(further) = gular_codec::Further::sniff(&file) {

@@ -18,7 +18,6 @@ use crate::facts::{Fault, Grid, Remedy};
 use fill::PlacedPolygon;
 pub(crate) use fill::PlacedPolygons;
 pub use mask_class::MaskClass;
-pub(crate) use shapefile::is_part_of_shapefile;
 
 /// The class of polygons without a class of their own.
 const INSIDE: u8 = 1;
@@ -48,6 +47,11 @@ pub(crate) fn is_of_polygons(extension: &str) -> bool {
     matches!(extension, "geojson" | "json" | SHAPES)
 }
 
+/// Whether a file has the shapes of a shapefile; those with its other parts have the same name.
+pub(crate) fn has_shapes(extension: &str) -> bool {
+    extension.eq_ignore_ascii_case(SHAPES)
+}
+
 impl Polygons {
     /// No more is read of a file, so that one that is too long is noticed.
     pub(crate) const MOST_READ: usize = (MOST_BYTES + 1) as usize;
@@ -72,7 +76,7 @@ impl Polygons {
         read: &dyn Fn(&str) -> io::Result<Vec<u8>>,
     ) -> Result<Self, Fault> {
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        match extension.eq_ignore_ascii_case(SHAPES) {
+        match has_shapes(extension) {
             true => Self::of_shapefile(path, file, class, read),
             false => Self::of_geojson(file, class),
         }

@@ -11,7 +11,7 @@ use super::{INSIDE, MaskClass, Polygon, Polygons};
 use crate::facts::Fault;
 
 /// What `ogr2ogr` brings in order.
-const REWRITE: &str = "write it anew, for example with `ogr2ogr OUT.geojson IN.shp`";
+const REWRITE: &str = "write it with `ogr2ogr OUT.shp IN.shp`, into another folder";
 /// Names of systems in `.prj` files (ESRI's and GDAL's), and their codes. From `pe_list_geogcs.csv`
 /// and `pe_list_projcs.csv` of ESRI's projection engine.
 const SYSTEMS: [(&str, u32); 9] = [
@@ -49,9 +49,9 @@ impl Polygons {
         let crs = beside("prj")?.map(|text| crs_of(&String::from_utf8_lossy(&text)));
         let mut made = Self { crs, is_default: false, all: Vec::new() };
         let mut shapes = ShapeReader::new(Cursor::new(file)).map_err(|e| wrong(e.to_string()))?;
-        let mut classes = match class {
-            None => None,
-            Some(class) => Some(classes(beside("dbf")?, class)?.into_iter()),
+        let mut classes = match (beside("dbf")?, class) {
+            (None, None) => None,
+            (table, class) => Some(classes(table, class)?.into_iter()),
         };
         for shape in shapes.iter_shapes() {
             let shape = shape.map_err(|e| wrong(e.to_string()))?;
@@ -93,8 +93,11 @@ fn other_number() -> Fault {
     Fault::new(reason, Some(REWRITE))
 }
 
-/// The class of each shape, or why it has none: a shape without a place needs none.
-fn classes(table: Option<Vec<u8>>, class: &MaskClass) -> Result<Vec<Result<u8, Fault>>, Fault> {
+/// The class of each shape that is not deleted, or why it has none: a shape without a place needs none.
+fn classes(
+    table: Option<Vec<u8>>,
+    class: Option<&MaskClass>,
+) -> Result<Vec<Result<u8, Fault>>, Fault> {
     let wrong =
         |e: dbase::Error| Fault::new(format!("its `.dbf` cannot be read: {e}"), Some(REWRITE));
     let Some(table) = table else {
@@ -103,7 +106,9 @@ fn classes(table: Option<Vec<u8>>, class: &MaskClass) -> Result<Vec<Result<u8, F
     };
     let mut rows = dbase::Reader::new(Cursor::new(table)).map_err(wrong)?;
     let of = |row: Result<dbase::Record, dbase::Error>| {
-        let properties = row.map_err(wrong)?.into_iter().map(|(name, value)| (name, json(value)));
+        let row = row.map_err(wrong)?;
+        let Some(class) = class else { return Ok(Ok(INSIDE)) };
+        let properties = row.into_iter().map(|(name, value)| (name, json(value)));
         Ok(class.of(Some(&properties.collect::<Map<_, _>>())))
     };
     rows.iter_records().map(of).collect()
@@ -169,13 +174,6 @@ fn crs_of(text: &str) -> String {
         Some(code) => format!("EPSG:{code}"),
         None => text.to_owned(),
     }
-}
-
-/// Whether a file is of a shapefile, but not the one with its shapes.
-pub(crate) fn is_part_of_shapefile(path: &str) -> bool {
-    const PARTS: [&str; 8] = ["shx", "dbf", "prj", "cpg", "qpj", "sbn", "sbx", "qix"];
-    let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-    PARTS.iter().any(|part| part.eq_ignore_ascii_case(extension))
 }
 
 #[cfg(test)]
