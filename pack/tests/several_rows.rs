@@ -117,6 +117,15 @@ fn boxes_in_pixels_become_fractions_of_their_images() {
 }
 
 #[test]
+fn lists_in_cells_are_several_classes() {
+    let rows = "image,label\n0.jpg,\"[\"\"a\"\", \"\"b\"\"]\"\n1.jpg,\"[\"\"a\"\"]\"\n2.jpg,\"[\"\"b\"\", \"\"c, d\"\"]\"\n3.jpg,\"[\"\"a\"\"]\"\n";
+    let (report, labels) = packed("lists.csv", rows, "labels").unwrap();
+    assert_eq!(report.fields, ["labels"]);
+    assert_eq!(labels[0].1, [1, 1, 0]);
+    assert_eq!(labels[2].1, [0, 1, 1]);
+}
+
+#[test]
 fn points_are_no_classes_and_told_to_stay_where_they_are() {
     let points = "image,nose_x,nose_y,left_eye_x,left_eye_y\n0.jpg,1,2,3,4\n1.jpg,1,2,3,4\n2.jpg,1,2,3,4\n3.jpg,1,2.5,3,4\n";
     let (report, _) = packed("points.csv", points, "nose_x").unwrap();

@@ -48,7 +48,10 @@ impl BandFiles {
         self.in_splits = is_split && (self.files == 0 || self.in_splits);
         self.files += 1;
         let below = path.split('/').rev().skip(1).position(|name| name == SAFE_BANDS);
-        self.below_safe = self.below_safe.or(below);
+        // What was seen before of such a product is beside its bands.
+        if self.below_safe.is_none() && below.is_some() {
+            *self = Self { files: self.files, below_safe: below, ..Self::default() };
+        }
         if self.below_safe.is_some() && below.is_none() {
             return;
         }
@@ -272,6 +275,7 @@ mod tests {
         assert_eq!(all.images[1], "{**}/{key:[^/]+}_{band:B05}_20m.{ext}");
         assert!(all.resamples);
         let safe = [
+            "a.SAFE/GRANULE/L1C/QI_DATA/MSK_CLASSI_B00.jp2",
             "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B02.jp2",
             "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B03.jp2",
             "a.SAFE/GRANULE/L1C/IMG_DATA/T32_20230501_B8A.jp2",

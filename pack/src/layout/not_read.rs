@@ -7,7 +7,7 @@ use super::folder_patterns::Recognised;
 use super::split_lists::{has_boxes, says_more};
 use super::tables_beside::part;
 use super::{Labels, LayoutError, LayoutOptions, TablesBeside};
-use crate::facts::{Doubt, WayToRead, literal, named};
+use crate::facts::{Doubt, WayToRead, counted, literal, named};
 use crate::source::Inputs;
 
 /// Whether a user's fields or tables take files of their own.
@@ -77,6 +77,20 @@ pub(crate) fn annotations(
     });
     let is_doubt = !is_taken(options) && *options.labels != Labels::None;
     is_doubt.then(|| Doubt::new(text, way.into_iter().collect()))
+}
+
+/// Files of polygons, of which masks could be made.
+pub(crate) fn polygons(
+    ignored: &BTreeMap<String, u64>,
+    options: &LayoutOptions<'_>,
+) -> Option<Doubt> {
+    let n = |extension: &str| ignored.get(extension).copied().unwrap_or_default();
+    let extension = ["geojson", "shp"].into_iter().find(|of| n(of) > 0)?;
+    let text = format!(
+        "nothing is taken from {}: they become masks if a pattern for the mask names them, such as `masks/{{key}}.{extension}`",
+        counted(n(extension), &format!("{extension} file"), &format!("{extension} files"))
+    );
+    options.fields.is_empty().then(|| Doubt::new(text, Vec::new()))
 }
 
 /// Tables with the names of splits beside images whose classes are in their paths.

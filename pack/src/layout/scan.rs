@@ -19,8 +19,8 @@ use crate::facts::{
     composed, formats, setting, split_within, stem_and_extension,
 };
 use crate::layout::{
-    BandFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, Recognised, SplitLists,
-    TablesBeside, Unlabelled, in_a_table, masks_among, not_read, one_folder, recognise,
+    BandFiles, DateFiles, Folders, Labels, Layout, LayoutError, LayoutOptions, Marks, Recognised,
+    SplitLists, TablesBeside, Unlabelled, in_a_table, masks_among, not_read, one_folder, recognise,
 };
 use crate::source::{
     Inputs, OnBadInput, PixelColumns, Source, SourceError, hidden, media_type_of, picture_start,
@@ -72,6 +72,8 @@ pub(crate) struct Scan {
     marks: Marks,
     /// Arrays whose names end like those of bands.
     bands: BandFiles,
+    /// Arrays whose names end in dates.
+    dates: DateFiles,
     /// The files that may have the labels.
     tables: TablesBeside,
     /// Lists that may say the splits.
@@ -273,6 +275,7 @@ impl Meaning {
         scan: &mut Scan,
         is_of_colours: IsOfColours<'_>,
     ) -> Result<(), LayoutError> {
+        scan.doubts.extend(not_read::polygons(&scan.ignored, options));
         let folders = match self {
             Self::Given(layout, _) => {
                 let patterns = options.images.iter().map(ToString::to_string);
@@ -289,7 +292,7 @@ impl Meaning {
             }
             Self::Counting(folders) => folders,
         };
-        if let Some(doubt) = scan.bands.doubt() {
+        if let Some(doubt) = scan.bands.doubt().or_else(|| scan.dates.doubt()) {
             return Err(doubt.into());
         }
         // A table's splits are those of its column, and rows of pixels have no folders.
@@ -771,6 +774,7 @@ impl<E: From<LayoutError>> Walk<'_, E> {
         }
         if self.options.inputs == Inputs::Arrays {
             self.scan.bands.add(text);
+            self.scan.dates.add(text);
         }
         self.scan.media_types.insert(media_type);
         if self.options.inputs == Inputs::Images && formats::becomes_png(&extension) {

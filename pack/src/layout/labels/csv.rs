@@ -86,8 +86,22 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
             return Ok(());
         }
         let line = record.position().map_or(0, ::csv::Position::line) + late.get();
-        let cells: Vec<Cell> = record.iter().map(|cell| Cell::written(unquoted(cell))).collect();
+        let cells: Vec<Cell> = record.iter().map(|cell| list_or_text(unquoted(cell))).collect();
         each(line, &columns, &cells)?;
+    }
+}
+
+/// A cell, which may be a list of texts or of integers in JSON.
+fn list_or_text(cell: &str) -> Cell {
+    let list = Some(cell.trim()).filter(|text| text.starts_with('[') && text.ends_with(']'));
+    let texts = list.and_then(|list| serde_json::from_str::<Vec<String>>(list).ok());
+    if let Some(texts) = texts {
+        return Cell::List(texts.into_iter().map(Cell::Text).collect());
+    }
+    let integers = list.and_then(|list| serde_json::from_str::<Vec<i64>>(list).ok());
+    match integers {
+        Some(integers) => Cell::List(integers.into_iter().map(Cell::Integer).collect()),
+        None => Cell::written(cell),
     }
 }
 

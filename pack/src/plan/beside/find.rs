@@ -76,6 +76,9 @@ struct Finding {
     seen: Seen,
 }
 
+/// What the names of fields with classes begin with.
+const OF_CLASSES: [&str; 5] = ["annotation", "gt", "label", "mask", "seg"];
+
 /// Ratios of width and height that differ by less are the same: resized sizes are rounded.
 const SAME_RATIO: f64 = 0.02;
 
@@ -309,7 +312,14 @@ impl<'a> Beside<'a> {
             let text = "the first masks have only the values 0 and 255, and loaders fill what is beyond an image with 255, which losses ignore: a table of colours with `0,0,0` and `255,255,255` makes the classes 0 and 1 of them";
             Doubt::new(text.to_owned(), Vec::new())
         });
-        binary.into_iter().chain(scaled)
+        let in_colour = self.fields.iter().filter(|of| of.has_name_of_classes()).map(|of| {
+            let text = format!(
+                "`{}` has the name of classes, but its files are pictures in colour, which are interpolated like the image: if their colours are classes, write them as numbers, in PNG of one channel",
+                of.name
+            );
+            Doubt::new(text, Vec::new())
+        });
+        binary.into_iter().chain(scaled).chain(in_colour)
     }
 
     /// The fields, now that all their files are known.
@@ -432,6 +442,14 @@ fn check_ignored(options: &PlanOptions) -> Result<(), PlanError> {
 }
 
 impl Finding {
+    /// Whether it is a picture in colour that its name says to be of classes.
+    fn has_name_of_classes(&self) -> bool {
+        let is_picture = self.seen.media_types.iter().any(|of| of.starts_with("image/"));
+        let is_in_colour = is_picture && self.seen.axes == Some(Axes::yxc());
+        let name = self.name.as_str();
+        !self.is_mask && is_in_colour && OF_CLASSES.iter().any(|word| name.starts_with(word))
+    }
+
     /// Finds the file of the image `key`, whose columns and rows `size` returns.
     fn find(&mut self, key: &str, placed: &Placed<'_>, size: Size<'_>) -> Result<Found, Fault> {
         if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
