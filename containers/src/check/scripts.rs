@@ -139,10 +139,7 @@ pub(super) fn started(inventory: &Inventory<'_>, source: &FileBytes) -> Result<O
         return Ok(None);
     }
     let Some(text) = source.text(MAX_SCRIPT)? else { return Ok(None) };
-    let looks_elsewhere = |line: &str| {
-        line.contains("PATH=") || line.starts_with(". ") || line.starts_with("source ")
-    };
-    if text.lines().map(str::trim).any(looks_elsewhere) {
+    if may_look_elsewhere(&text) {
         return Ok(None);
     }
     // What stands alone on its line is run whenever the script is.
@@ -160,6 +157,31 @@ pub(super) fn started(inventory: &Inventory<'_>, source: &FileBytes) -> Result<O
         }
     }
     Ok(None)
+}
+
+/// Words of a script that may change where programs are looked for.
+const OF_ENVIRONMENTS: [&str; 11] = [
+    ".",
+    "activate",
+    "conda",
+    "eval",
+    "load",
+    "mamba",
+    "micromamba",
+    "ml",
+    "module",
+    "source",
+    "spack",
+];
+
+/// Whether a script may look for programs in other folders than the image, or has documents, whose
+/// lines are not its own.
+fn may_look_elsewhere(text: &str) -> bool {
+    let is_apart = |c: char| c.is_whitespace() || ";&|(){}`\"'".contains(c);
+    text.contains("PATH=")
+        || text.contains("PATH+=")
+        || text.contains("<<")
+        || text.split(is_apart).any(|word| OF_ENVIRONMENTS.contains(&word))
 }
 
 fn is_program(inventory: &Inventory<'_>, path: &RootPath) -> bool {
@@ -224,6 +246,21 @@ mod tests {
         assert_eq!(hint("env python3"), "add `python3` to `base.packages`, beside `default`");
         assert!(hint("/usr/bin/python").contains("`python-is-python3`"));
         assert_eq!(hint("/usr/bin/my-python"), "");
+    }
+
+    #[test]
+    fn scripts_that_change_where_programs_are_found_are_told() {
+        for (text, expected) in [
+            ("eval \"$(micromamba shell hook)\"\nexec tool\n", true),
+            ("[ -f /x ] && . /x\nexec tool\n", true),
+            ("if true; then source /x; fi\nexec tool\n", true),
+            ("module load gdal\nexec tool\n", true),
+            ("export PATH=/x:$PATH\nexec tool\n", true),
+            ("cat > /x <<EOF\nexec tool\nEOF\n", true),
+            ("# The resources.\nexec ./tool a.b\n", false),
+        ] {
+            assert_eq!(may_look_elsewhere(text), expected, "{text}");
+        }
     }
 
     #[test]
