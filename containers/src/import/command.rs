@@ -1,5 +1,6 @@
 //! What becomes of the commands of `RUN` and `%post`.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -469,8 +470,11 @@ impl Walk<'_> {
             return self.draft.fate(line, text, NO_LOCK);
         }
         lock.path.clone_from(&path);
+        let mut unwanted = BTreeSet::new();
         let mut is_alone = program == "uv" && !self.is_package(&path);
-        let mut words = words.iter();
+        let mut left_out = self.default_groups(program, &path);
+        let is_without = ["--no-default-groups", "--only-root"];
+        let (mut is_only, mut words) = (false, words.iter());
         while let Some(word) = words.next() {
             let (name, mut value) = match word.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -478,7 +482,17 @@ impl Walk<'_> {
             };
             let names = match name {
                 "--extra" | "--extras" | "-E" => Some(&mut lock.extras),
-                "--group" | "--with" | "--only-group" => Some(&mut lock.groups),
+                "--group" | "--with" => Some(&mut lock.groups),
+                "--only" | "--only-group" => {
+                    is_only = true;
+                    Some(&mut lock.groups)
+                }
+                "--without" | "--no-group" => Some(&mut unwanted),
+                "--dev" | "--only-dev" => {
+                    is_only |= name == "--only-dev";
+                    lock.groups.insert("dev".to_owned());
+                    None
+                }
                 _ => None,
             };
             if let Some(names) = names {
@@ -494,9 +508,27 @@ impl Walk<'_> {
                 self.draft.missing(line, text, reason);
             }
             is_alone |= ["--no-install-project", "--no-root"].contains(&name);
+            if is_without.contains(&name) || name == "--no-dev" && program != "uv" {
+                left_out.clear();
+            } else if name == "--no-dev" {
+                left_out.remove("dev");
+            }
         }
         // Main dependencies are always taken.
-        lock.groups.remove("main");
+        let has_main = lock.groups.remove("main");
+        if is_only && !has_main {
+            let reason = "the packages that the project itself depends on are installed, too";
+            self.draft.other(line, text, reason);
+        }
+        left_out.retain(|name| !is_only && !lock.groups.contains(name) && !unwanted.contains(name));
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out.iter().map(|name| format!("`{name}`")).collect();
+            let reason = format!(
+                "groups that are not named are left out: add those that you need to `groups` of `[python]`, of {}",
+                names.join(", ")
+            );
+            self.draft.other(line, text, reason);
+        }
         self.draft.lock = Some(lock);
         self.draft.lock_line = line;
         if !is_alone {
@@ -504,13 +536,60 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the project of a lock file is itself installed by `uv`
-    /// (<https://docs.astral.sh/uv/concepts/projects/config/#project-packaging>).
-    fn is_package(&self, lock: &str) -> bool {
+    /// The groups that `uv sync` and `poetry install` take without being told
+    /// (<https://docs.astral.sh/uv/concepts/projects/dependencies/#default-groups>,
+    /// <https://python-poetry.org/docs/managing-dependencies/#dependency-groups>).
+    fn default_groups(&self, program: &str, lock: &str) -> BTreeSet<String> {
+        let table = self.project_of(lock);
+        let tool = |name: &str| table.get("tool").and_then(|tool| tool.get(name));
+        let names = |table: Option<&toml::Value>| -> Vec<String> {
+            let table = table.and_then(toml::Value::as_table);
+            table.map_or_else(Vec::new, |table| table.keys().cloned().collect())
+        };
+        let mut all = names(table.get("dependency-groups"));
+        if program == "uv" {
+            let uv = tool("uv");
+            if uv.is_some_and(|uv| uv.get("dev-dependencies").is_some()) {
+                all.push("dev".to_owned());
+            }
+            let defaults = uv.and_then(|uv| uv.get("default-groups"));
+            let is_default = |name: &String| match defaults {
+                None => name == "dev",
+                Some(toml::Value::Array(names)) => {
+                    names.iter().any(|one| one.as_str() == Some(name.as_str()))
+                }
+                Some(_) => true,
+            };
+            all.retain(is_default);
+            return all.into_iter().collect();
+        }
+        let poetry = tool("poetry");
+        let groups = poetry.and_then(|poetry| poetry.get("group"));
+        all.extend(names(groups));
+        if poetry.is_some_and(|poetry| poetry.get("dev-dependencies").is_some()) {
+            all.push("dev".to_owned());
+        }
+        let is_optional = |name: &String| {
+            let group = groups.and_then(|groups| groups.get(name.as_str()));
+            let optional = group.and_then(|group| group.get("optional"));
+            optional.and_then(toml::Value::as_bool).unwrap_or(false)
+        };
+        all.retain(|name| !is_optional(name));
+        all.into_iter().collect()
+    }
+
+    /// The project of a lock file.
+    fn project_of(&self, lock: &str) -> toml::Table {
         let folder = lock.rsplit_once('/').map_or("", |(folder, _)| folder);
         let path = self.context.join(folder).join("pyproject.toml");
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        let table: toml::Table = text.parse().unwrap_or_default();
+        text.parse().unwrap_or_default()
+    }
+
+    /// Whether the project of a lock file is itself installed by `uv`
+    /// (<https://docs.astral.sh/uv/concepts/projects/config/#project-packaging>).
+    fn is_package(&self, lock: &str) -> bool {
+        let table = self.project_of(lock);
         let uv = table.get("tool").and_then(|tool| tool.get("uv"));
         let said = uv.and_then(|uv| uv.get("package")).and_then(toml::Value::as_bool);
         said.unwrap_or(table.contains_key("build-system"))

@@ -789,3 +789,48 @@ fn lock_files_and_projects_of_python_are_taken() {
     assert_eq!(made.files["lab-requirements.txt"], "-e .[fast]\n");
     assert!(made.left_out.iter().any(|left| left.reason.contains("build = true")), "{made:?}");
 }
+
+#[test]
+fn a_lock_file_and_other_packages_are_not_both_taken() {
+    let project = ("pyproject.toml", "[project]\nname = \"lab\"\nversion = \"1\"\n");
+    let lock = ("uv.lock", "version = 1\n");
+    for other in ["-r requirements.txt", "-e .", "numpy"] {
+        let text = format!(
+            "FROM python:3.11\nWORKDIR /app\nCOPY . .\nRUN uv sync --no-dev\nRUN pip install {other}\n"
+        );
+        let (made, _) = recipe_with(&text, &[project, lock]);
+        assert!(made.recipe.contains("requirements ="), "{other}: {}", made.recipe);
+        let missing = made.left_out.iter().filter(|left| left.difference == Missing);
+        assert_eq!(missing.map(|left| left.line).collect::<Vec<_>>(), [4], "{other}");
+    }
+}
+
+#[test]
+fn groups_of_a_lock_file_are_taken_or_named() {
+    let uv = "[dependency-groups]\ndev = []\ndocs = []\n";
+    let poetry = "[tool.poetry.group.test]\n[tool.poetry.group.ml]\noptional = true\n";
+    for (project, lock, command, groups, named) in [
+        (uv, "uv.lock", "uv sync", "", true),
+        (uv, "uv.lock", "uv sync --no-dev", "", false),
+        (uv, "uv.lock", "uv sync --dev", "groups = [\"dev\"]", false),
+        (uv, "uv.lock", "uv sync --no-group dev --group=docs", "groups = [\"docs\"]", false),
+        (poetry, "poetry.lock", "poetry install --no-root", "", true),
+        (poetry, "poetry.lock", "poetry install --no-root --without test", "", false),
+        (poetry, "poetry.lock", "poetry install --no-root --only main", "", false),
+        (
+            poetry,
+            "poetry.lock",
+            "poetry install --no-root --only main,ml",
+            "groups = [\"ml\"]",
+            false,
+        ),
+        (poetry, "poetry.lock", "poetry install --no-root --only ml", "groups = [\"ml\"]", true),
+    ] {
+        let text = format!("FROM python:3.11\nWORKDIR /app\nCOPY . .\nRUN {command}\n");
+        let (made, _) = recipe_with(&text, &[("pyproject.toml", project), (lock, "")]);
+        assert!(made.recipe.contains(&format!("lock = \"{lock}\"\n{groups}")), "{}", made.recipe);
+        assert_eq!(made.recipe.contains("\ngroups ="), !groups.is_empty(), "{command}");
+        let is_named = made.left_out.iter().any(|left| left.line == 4 && left.difference == Other);
+        assert_eq!(is_named, named, "{command}: {made:?}");
+    }
+}

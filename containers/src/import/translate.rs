@@ -633,7 +633,9 @@ impl Work<'_> {
 
     /// A recipe takes its packages from one file.
     fn lock(&mut self) {
-        let taken = |line: &String| !line.starts_with('-');
+        let taken = |line: &String| {
+            !line.starts_with('-') || line.starts_with("-r ") || line.starts_with("-e ")
+        };
         if self.draft.lock.is_none() || !self.draft.requirements.iter().any(taken) {
             if self.draft.lock.is_some() {
                 self.draft.requirements.clear();
