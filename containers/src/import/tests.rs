@@ -834,3 +834,20 @@ fn groups_of_a_lock_file_are_taken_or_named() {
         assert_eq!(is_named, named, "{command}: {made:?}");
     }
 }
+
+#[test]
+fn a_program_that_a_tool_starts_is_taken_out_of_known_options_alone() {
+    for (start, expected, missing) in [
+        ("[\"uv\", \"run\", \"--frozen\", \"--no-sync\", \"tool\"]", "set -- tool\n", 0),
+        ("[\"uv\", \"run\", \"--\", \"tool\", \"-x\"]", "set -- tool -x\n", 0),
+        ("uv run --no-group dev python a.py", "set -- uv run --no-group dev python a.py\n", 1),
+        ("poetry run tool", "set -- tool\n", 0),
+        ("[\"sh\", \"-c\", \"uv run tool\"]", "set -- sh -c 'uv run tool'\n", 1),
+        ("cd /x && uv run tool", "cd /x && uv run tool\n", 1),
+    ] {
+        let made = import(&format!("FROM python:3.11\nCMD {start}\n"), |_| {}).unwrap();
+        assert!(made.files["lab.sh"].contains(expected), "{start}: {made:?}");
+        let count = made.left_out.iter().filter(|left| left.difference == Missing).count();
+        assert_eq!(count, missing, "{start}: {made:?}");
+    }
+}

@@ -857,6 +857,13 @@ impl Work<'_> {
 
 /// Commands that copy a path as Docker does: of a folder, what is in it.
 fn copying(from: &str, to: &str, is_folder: bool) -> String {
+        for (found, of) in [(&entrypoint, &self.entrypoint), (&command, &self.command)] {
+            let Some((line, _)) = of else { continue };
+            if let Some(tool) = found.as_ref().and_then(tool_of) {
+                let reason = "the image need not have this tool: name the program that it runs";
+                self.draft.missing(*line, &tool, reason);
+            }
+        }
     let has_pattern = from.contains(['*', '?', '[']);
     let parent = to.rsplit_once('/').map_or("/", |(parent, _)| parent);
     let parent = if parent.is_empty() { "/" } else { parent };
@@ -894,14 +901,18 @@ fn plain(found: &Start) -> Start {
 
 /// The words without `uv run` and `poetry run`: the image has the packages, and not the tool.
 fn without_tool(words: Vec<String>) -> Vec<String> {
-    let [tool, verb, rest @ ..] = words.as_slice() else { return words };
-    if !["uv", "poetry", "pdm", "pipenv"].contains(&tool.as_str()) || verb != "run" {
+    if !is_of_tool(&words) {
         return words;
     }
-    let is_flag = |word: &&String| word.starts_with("--") && !RUN_VALUES.contains(&word.as_str());
-    let rest: Vec<String> = rest.iter().skip_while(is_flag).cloned().collect();
+    let rest = words.get(2..).unwrap_or_default();
+    let rest: Vec<String> =
+        rest.iter().skip_while(|word| RUN_FLAGS.contains(&word.as_str())).cloned().collect();
+    let rest = match rest.split_first() {
+        Some((first, rest)) if first == "--" => rest.to_vec(),
+        _ => rest,
+    };
     match rest.first() {
-        // An option with a value, or nothing to run.
+        // Another option, or nothing to run.
         None => words,
         Some(first) if first.starts_with('-') => words,
         Some(first) if first.ends_with(".py") => [vec!["python3".to_owned()], rest].concat(),
@@ -909,16 +920,46 @@ fn without_tool(words: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Options of `uv run` with a value (<https://docs.astral.sh/uv/reference/cli/#uv-run>).
-const RUN_VALUES: [&str; 8] = [
-    "--extra",
-    "--group",
-    "--with",
-    "--package",
-    "--project",
-    "--directory",
-    "--python",
-    "--env-file",
+/// `uv run` or the like, if a program is started by it.
+fn tool_of(found: &Start) -> Option<String> {
+    let text = match found {
+        // One of them may be a text for a shell.
+        Start::Words(words) => words.join(" "),
+        Start::Shell(text) | Start::Script(text) => text.clone(),
+    };
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    words.windows(2).find(|pair| is_of_tool(pair)).map(|pair| pair.join(" "))
+}
+
+/// Whether words are those of `uv run` or a similar tool.
+fn is_of_tool(words: &[String]) -> bool {
+    let [tool, verb, ..] = words else { return false };
+    ["uv", "poetry", "pdm", "pipenv"].contains(&tool.as_str()) && verb == "run"
+}
+
+/// Options of `uv run` that have no value and leave the command as it is
+/// (<https://docs.astral.sh/uv/reference/cli/#uv-run>).
+const RUN_FLAGS: [&str; 20] = [
+    "--active",
+    "--exact",
+    "--frozen",
+    "--isolated",
+    "--locked",
+    "--managed-python",
+    "--native-tls",
+    "--no-cache",
+    "--no-config",
+    "--no-default-groups",
+    "--no-dev",
+    "--no-editable",
+    "--no-env-file",
+    "--no-progress",
+    "--no-project",
+    "--no-python-downloads",
+    "--no-sync",
+    "--offline",
+    "--quiet",
+    "--verbose",
 ];
 
 /// Whether a program runs the file that follows it, such as `/usr/bin/python3.11`.
