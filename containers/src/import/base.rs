@@ -157,8 +157,8 @@ pub(super) fn choose(image: &str, cuda_wheels: bool, keep: bool) -> Chosen {
 }
 
 /// Whether a recipe begins with the same for two images.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
-    choose(one, false, false).base == choose(other, false, false).base
+pub(super) fn is_same(one: &str, other: &str, keep: bool) -> bool {
+    choose(one, false, keep).base == choose(other, false, keep).base
 }
 
 /// Names of images on Docker Hub that are made of Debian, unless their tag says otherwise.

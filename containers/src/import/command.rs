@@ -751,6 +751,11 @@ impl Walk<'_> {
                 let reason =
                     format!("packages are installed for the image's own Python, not in `{value}`");
                 self.draft.other(line, text, reason);
+                // What another stage copies from there.
+                let folder = joined(&self.folder, &value);
+                if folder != "/" && folder != "/usr" && !folder.starts_with("/usr/") {
+                    self.draft.environments.insert(folder);
+                }
             }
             "--no-deps" => {
                 self.draft.other(line, text, "what the packages depend on is installed, too");

@@ -100,6 +100,12 @@ impl Copied {
         Ok(added)
     }
 
+    /// Whether files were copied to a folder, or are in one that was copied.
+    pub(super) fn has_within(&self, folder: &str) -> bool {
+        let within = format!("{}/", folder.trim_end_matches('/'));
+        self.here(folder).is_some() || self.files.keys().any(|path| path.starts_with(&within))
+    }
+
     /// The path from the context of a file in the image: one that was copied, or one in a folder
     /// that was copied.
     pub(super) fn here(&self, inside: &str) -> Option<String> {

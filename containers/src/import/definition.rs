@@ -95,38 +95,30 @@ pub(super) fn steps(
     path: &str,
     arguments: &BTreeMap<String, String>,
     stage: Option<&str>,
+    keep_base: bool,
 ) -> Result<Vec<Step>> {
     let text = filled(text, path, arguments)?;
-    let mut stages = parse(&text, path)?;
+    let stages = parse(&text, path)?;
     let at = match stage {
-        None => stages.len(),
+        None => stages.len().checked_sub(1),
         Some(wanted) => {
             let named = |one: &StageText| one.key("stage").is_some_and(|(_, name)| name == wanted);
-            stages.iter().position(named).unwrap_or(0)
+            stages.iter().position(named)
         }
     };
-    let others = others_of(&stages, at.min(stages.len().saturating_sub(1)));
-    let named =
-        |stage: &StageText, wanted: &str| stage.key("stage").is_some_and(|(_, n)| n == wanted);
-    let stage = match stage {
-        None => stages.pop(),
-        Some(wanted) => {
-            let at = stages.iter().position(|stage| named(stage, wanted));
-            at.map(|at| stages.swap_remove(at))
-        }
-    };
-    let Some(stage) = stage else {
+    let Some((at, stage)) = at.and_then(|at| Some((at, stages.get(at)?))) else {
         let reason = "there is no stage of this name".to_owned();
         return Err(Error::Recipe { path: path.to_owned(), line: 1, reason, hint: None });
     };
+    let others = others_of(&stages, at, keep_base);
     let mut steps = Vec::new();
     for other in &others.stages {
         let marked = |kind| Step { line: 0, text: String::new(), kind };
-        steps.push(marked(StepKind::OtherStage));
+        steps.push(marked(StepKind::OtherStage { begins_with: None }));
         all(&mut steps, other, &others.names);
         steps.push(marked(StepKind::OwnStage));
     }
-    all(&mut steps, &stage, &others.names);
+    all(&mut steps, stage, &others.names);
     Ok(steps)
 }
 
@@ -150,7 +142,7 @@ struct OtherStages {
 }
 
 /// The stages before a stage that it copies from, if a recipe can begin with the same base.
-fn others_of(stages: &[StageText], own: usize) -> OtherStages {
+fn others_of(stages: &[StageText], own: usize, keep_base: bool) -> OtherStages {
     let image = |stage: &StageText| match begin(stage).kind {
         StepKind::Image(image) => Some(image),
         _ => None,
@@ -163,7 +155,7 @@ fn others_of(stages: &[StageText], own: usize) -> OtherStages {
             continue;
         };
         let images = image(other).zip(image(stage));
-        if images.is_some_and(|(one, two)| base::is_same(&one, &two)) {
+        if images.is_some_and(|(one, two)| base::is_same(&one, &two, keep_base)) {
             found.names.push(name.to_owned());
             found.stages.push(other.clone());
         }
@@ -282,7 +274,11 @@ fn add(steps: &mut Vec<Step>, section: &SectionText, stages: &[String]) {
                 let kind = match words.as_slice() {
                     [source, ..] if is_done => {
                         let dest = words.get(1).unwrap_or(source).clone();
-                        StepKind::CopyFrom { sources: vec![source.clone()], dest }
+                        StepKind::CopyFrom {
+                            sources: vec![source.clone()],
+                            dest,
+                            is_apptainer: true,
+                        }
                     }
                     _ if from_stage => StepKind::Other(Fate::Missing(
                         "it is made by another stage: build it on this machine, and name it in `[app.files]`",

@@ -1,6 +1,6 @@
 //! Dockerfiles: instructions as steps. The grammar is the crate `parse-dockerfile`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parse_dockerfile::{Command, Flag, Instruction, Source, Span, Stage};
 
@@ -30,6 +30,7 @@ pub(super) fn steps(
     path: &str,
     arguments: &BTreeMap<String, String>,
     stage: Option<&str>,
+    keep_base: bool,
 ) -> Result<Vec<Step>> {
     // The parser takes no empty lists.
     let changed = match parse_dockerfile::parse(text) {
@@ -45,22 +46,12 @@ pub(super) fn steps(
     })?;
     let stages: Vec<Stage<'_, '_>> = file.stages().collect();
     let name = |stage: &Stage<'_, '_>| stage.from.as_.as_ref().map(|(_, n)| n.value.to_string());
-    let called = |wanted: &str| {
-        stages.iter().position(|s| name(s).is_some_and(|name| name.eq_ignore_ascii_case(wanted)))
-    };
-    let mut at = match stage {
-        None => stages.len().checked_sub(1),
-        Some(wanted) => called(wanted).or_else(|| wanted.parse().ok()),
-    };
     let no_stage = || {
         let names: Vec<String> = stages.iter().filter_map(name).collect();
         let reason = format!("there is no stage `{}`", stage.unwrap_or_default());
         let hint = (!names.is_empty()).then(|| format!("the stages are: {}", names.join(", ")));
         Error::Recipe { path: path.to_owned(), line: 1, reason, hint }
     };
-    if at.is_none() {
-        return Err(no_stage());
-    }
     let lines = Lines::new(text);
     // The name of a stage may depend on arguments.
     let mut values = Variables::before_base();
@@ -75,17 +66,13 @@ pub(super) fn steps(
             values.set(name, value.clone());
         }
     }
-    let mut chain = Vec::new();
-    while let Some(index) = at {
-        let stage = stages.get(index).ok_or_else(no_stage)?;
-        chain.push(stage);
-        // Only an earlier stage can be meant.
-        let image = &stage.from.image.value;
-        let image = values.expand(image, false).unwrap_or_else(|_| image.to_string());
-        at = called(&image).filter(|earlier| *earlier < index);
-    }
-    let steps_of = Stages { stages: &stages, values: &values, lines: &lines };
-    let own = chain.first().map_or(0, |own| steps_of.index_of(own));
+    let steps_of = Stages { stages: &stages, values: &values, lines: &lines, keep_base };
+    let at = match stage {
+        None => stages.len().checked_sub(1),
+        Some(wanted) => steps_of.named(wanted, stages.len()).or_else(|| wanted.parse().ok()),
+    };
+    let own = at.filter(|at| *at < stages.len()).ok_or_else(no_stage)?;
+    let chain: BTreeSet<usize> = steps_of.chain(own).into_iter().collect();
     let mut steps: Vec<Step> = file
         .global_args()
         .map(|arg| {
@@ -96,13 +83,22 @@ pub(super) fn steps(
             )
         })
         .collect();
-    for other in steps_of.others(own) {
-        steps.push(Step { line: 0, text: String::new(), kind: StepKind::OtherStage });
-        steps_of.chain(other).iter().rev().for_each(|stage| steps_of.add(stage, own, &mut steps));
-        steps.push(Step { line: 0, text: String::new(), kind: StepKind::OwnStage });
-    }
-    for (n, stage) in chain.iter().rev().enumerate() {
-        if n == 0 {
+    let mark = |kind| Step { line: 0, text: String::new(), kind };
+    steps.push(mark(StepKind::StageEnd(None)));
+    // Each stage is done once, and those that it begins with before it.
+    let mut needed = steps_of.others(own);
+    needed.extend(&chain);
+    for index in needed {
+        let Some(stage) = stages.get(index) else { continue };
+        if !chain.contains(&index) {
+            let begins_with = steps_of.parent(index);
+            steps.push(mark(StepKind::OtherStage { begins_with }));
+            steps_of.add(index, own, &mut steps);
+            steps.push(mark(StepKind::StageEnd(Some(index))));
+            steps.push(mark(StepKind::OwnStage));
+            continue;
+        }
+        if chain.first() == Some(&index) {
             let from = stage.from;
             let image = StepKind::Image(from.image.value.to_string());
             let mut step = lines.step(&from.from.span, &from.image.span, image);
@@ -116,7 +112,8 @@ pub(super) fn steps(
             let line = lines.line(stage.from.from.span.start);
             steps.push(Step { line, text: "FROM".to_owned(), kind: StepKind::Stage });
         }
-        steps_of.add(stage, own, &mut steps);
+        steps_of.add(index, own, &mut steps);
+        steps.push(mark(StepKind::StageEnd(Some(index))));
     }
     Ok(steps)
 }
@@ -126,85 +123,81 @@ struct Stages<'s, 'a, 'b> {
     stages: &'s [Stage<'a, 'b>],
     values: &'s Variables,
     lines: &'s Lines<'s>,
+    keep_base: bool,
 }
 
-impl<'s, 'a, 'b> Stages<'s, 'a, 'b> {
-    fn index_of(&self, stage: &Stage<'_, '_>) -> usize {
-        let begin = |stage: &Stage<'_, '_>| stage.from.from.span.start;
-        self.stages.iter().position(|one| begin(one) == begin(stage)).unwrap_or(0)
+impl Stages<'_, '_, '_> {
+    /// The last stage before `of` with this name.
+    fn named(&self, name: &str, of: usize) -> Option<usize> {
+        let name = self.values.expand(name, false).unwrap_or_else(|_| name.to_owned());
+        let is_named = |stage: &Stage<'_, '_>| {
+            stage.from.as_.as_ref().is_some_and(|(_, own)| own.value.eq_ignore_ascii_case(&name))
+        };
+        self.stages.get(..of)?.iter().rposition(is_named)
     }
 
-    /// The stage before `of` that an image's name means.
-    fn called(&self, image: &str, of: usize) -> Option<usize> {
-        let image = self.values.expand(image, false).unwrap_or_else(|_| image.to_owned());
-        let is_called = |stage: &Stage<'_, '_>| {
-            stage.from.as_.as_ref().is_some_and(|(_, name)| name.value.eq_ignore_ascii_case(&image))
-        };
-        let at = self.stages.iter().position(is_called).or_else(|| image.parse().ok());
-        at.filter(|at| *at < of)
+    /// The stage that another one begins with.
+    fn parent(&self, stage: usize) -> Option<usize> {
+        self.named(&self.stages.get(stage)?.from.image.value, stage)
     }
 
     /// A stage, and those that it begins with.
-    fn chain(&self, stage: usize) -> Vec<&'s Stage<'a, 'b>> {
-        let mut chain = Vec::new();
-        let mut at = Some(stage);
-        while let Some(stage) = at.and_then(|at| self.stages.get(at)) {
-            chain.push(stage);
-            at = self.called(&stage.from.image.value, self.index_of(stage));
-        }
-        chain
+    fn chain(&self, stage: usize) -> Vec<usize> {
+        std::iter::successors(Some(stage), |stage| self.parent(*stage)).collect()
     }
 
     /// The base image of a stage.
     fn image(&self, stage: usize) -> Option<String> {
-        let image = &self.chain(stage).last()?.from.image.value;
+        let image = &self.stages.get(*self.chain(stage).last()?)?.from.image.value;
         self.values.expand(image, false).ok()
+    }
+
+    /// Whether a recipe can begin with the same base for two stages.
+    fn is_same(&self, one: usize, other: usize) -> bool {
+        let images = self.image(one).zip(self.image(other));
+        images.is_some_and(|(one, other)| base::is_same(&one, &other, self.keep_base))
     }
 
     /// The stage that an instruction copies from, if a recipe can begin with the same base.
     fn source(&self, instruction: &Instruction<'_>, of: usize) -> Option<usize> {
         let Instruction::Copy(copy) = instruction else { return None };
-        let from = self.called(option(&copy.options, "from")?, of)?;
-        base::is_same(&self.image(from)?, &self.image(of)?).then_some(from)
+        let from = option(&copy.options, "from")?;
+        let from =
+            self.named(from, of).or_else(|| from.parse::<usize>().ok().filter(|at| *at < of))?;
+        self.is_same(from, of).then_some(from)
     }
 
-    /// The other stages that a stage copies from, in the order of the file, without those that it
-    /// begins with.
-    fn others(&self, own: usize) -> Vec<usize> {
-        let mut found = std::collections::BTreeSet::new();
-        let mut open = vec![own];
+    /// The stages that a stage copies from, with those that they begin with.
+    fn others(&self, own: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        let mut open = self.chain(own);
         while let Some(at) = open.pop() {
-            for stage in self.chain(at) {
-                let copied = stage.instructions.iter();
-                for from in copied.filter_map(|one| self.source(one, self.index_of(stage))) {
-                    if found.insert(from) {
-                        open.push(from);
+            let Some(stage) = self.stages.get(at) else { continue };
+            for from in stage.instructions.iter().filter_map(|one| self.source(one, at)) {
+                for stage in self.chain(from) {
+                    if found.insert(stage) {
+                        open.push(stage);
                     }
                 }
             }
         }
-        let own: Vec<usize> = self.chain(own).iter().map(|stage| self.index_of(stage)).collect();
-        found.retain(|stage| !own.contains(stage));
-        found.into_iter().collect()
+        found
     }
 
     /// Adds the steps of a stage's instructions.
-    fn add(&self, stage: &Stage<'_, '_>, own: usize, steps: &mut Vec<Step>) {
-        let at = self.index_of(stage);
+    fn add(&self, at: usize, own: usize, steps: &mut Vec<Step>) {
+        let Some(stage) = self.stages.get(at) else { return };
         for instruction in stage.instructions {
             let mut step = self.lines.instruction(instruction);
             if let (Instruction::Copy(copy), Some(_)) = (instruction, self.source(instruction, at))
-                && base::is_same(
-                    &self.image(at).unwrap_or_default(),
-                    &self.image(own).unwrap_or_default(),
-                )
+                && self.is_same(at, own)
             {
                 let paths = copy.src.iter().filter_map(|source| match source {
                     Source::Path(path) => Some(unquoted(&path.value)),
                     _ => None,
                 });
                 let (sources, dest) = (paths.collect(), unquoted(&copy.dest.value));
-                step.kind = StepKind::CopyFrom { sources, dest };
+                step.kind = StepKind::CopyFrom { sources, dest, is_apptainer: false };
             }
             steps.extend(flags(instruction, &step));
             let modes = modes(instruction, &step);
@@ -429,6 +422,9 @@ const FLAGS: [(&str, Fate); 5] = [
     ("unpack", Fate::Missing("unpack archives on this machine")),
 ];
 const MODES: Fate = Fate::Different("all files belong to root and can be read by everyone");
+const MODES_THERE: Fate = Fate::Missing(
+    "`--chmod` is not done: the files keep the modes that they have there; `chmod` them in a step of `[[run]]`",
+);
 /// Options that change nothing in an image.
 const WITHOUT_TRACE: [&str; 8] =
     ["from", "chmod", "link", "parents", "mount", "network", "security", "platform"];
@@ -441,12 +437,12 @@ fn modes(instruction: &Instruction<'_>, step: &Step) -> Option<Step> {
         _ => return None,
     };
     let mode = option(options, "chmod")?.to_owned();
-    let (sources, dest) = match &step.kind {
-        StepKind::Copy { sources, dest, .. } => (sources.clone(), dest.clone()),
-        StepKind::Text { dest, .. } => (Vec::new(), dest.clone()),
+    let kind = match &step.kind {
+        StepKind::Copy { .. } | StepKind::Text { .. } => StepKind::Modes(mode),
+        StepKind::CopyFrom { .. } | StepKind::Unpack { .. } => StepKind::Other(MODES_THERE),
         _ => return None,
     };
-    Some(Step { kind: StepKind::Modes { sources, dest, mode }, ..step.clone() })
+    Some(Step { kind, ..step.clone() })
 }
 
 /// Notes on an instruction's options.

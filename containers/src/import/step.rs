@@ -55,13 +55,20 @@ pub(super) enum StepKind {
         is_apptainer: bool,
     },
     /// What follows is of another stage, of which only what is copied matters.
-    OtherStage,
+    OtherStage {
+        /// The stage that it begins with, by its place in the file.
+        begins_with: Option<usize>,
+    },
+    /// A stage ends; `None` for what is before all of them.
+    StageEnd(Option<usize>),
     /// What follows is of the image's own stage again.
     OwnStage,
     /// Files of another stage, which was done before.
     CopyFrom {
         sources: Vec<String>,
         dest: String,
+        /// Whether Apptainer's rules hold.
+        is_apptainer: bool,
     },
     /// Archives that are unpacked into a folder.
     Unpack {
@@ -75,12 +82,8 @@ pub(super) enum StepKind {
         expands: bool,
         dest: String,
     },
-    /// The mode of what was copied; a text has no sources.
-    Modes {
-        sources: Vec<String>,
-        dest: String,
-        mode: String,
-    },
+    /// The mode of what the step before copied.
+    Modes(String),
     WorkDir(String),
     Entrypoint(Start),
     Cmd(Start),

@@ -736,9 +736,13 @@ fn other_stages_with_the_same_base_are_done_first() {
 
     let text = "Bootstrap: docker\nFrom: debian:12\nStage: build\n%post\n    make install\n\nBootstrap: docker\nFrom: debian:12\n%files from build\n    /opt/sim /usr/local/sim\n";
     let (_, recipe) = recipe_with(text, &[]);
-    assert!(
-        matches!(scripts(&recipe)[..], ["make install\n", copy] if copy.contains("cp -a /opt/sim/."))
-    );
+    let copy = "mkdir -p /usr/local && cp -a -H /opt/sim /usr/local/sim\n";
+    assert_eq!(scripts(&recipe), ["make install\n", copy]);
+    let (_, recipe) = recipe_with(&text.replace("/usr/local/sim", "/usr/local/"), &[]);
+    let copy = "mkdir -p /usr/local && cp -a -H /opt/sim /usr/local/\n";
+    assert_eq!(scripts(&recipe), ["make install\n", copy]);
+    let (_, recipe) = recipe_with(&text.replace("/usr/local/sim", "/opt/"), &[]);
+    assert_eq!(scripts(&recipe), ["make install\n"]);
 
     let text = "FROM python:3.11 AS build\nRUN python -m venv /opt/venv && /opt/venv/bin/pip install numpy\nFROM python:3.11-slim\nCOPY --from=build /opt/venv /opt/venv\n";
     let (made, recipe) = recipe_with(text, &[]);
@@ -751,7 +755,7 @@ fn archives_texts_and_modes_are_there_when_steps_run() {
     let (made, recipe) = recipe_with(text, &[]);
     let expected = [
         "tar -xf /opt/data.tar.gz -C /opt && rm /opt/data.tar.gz\n",
-        "chmod -R 755 /usr/local/bin/go\n",
+        "chmod 755 /usr/local/bin/go\n",
         "chmod +x /opt/train.py\n",
     ];
     assert_eq!(scripts(&recipe), expected);
@@ -788,6 +792,144 @@ fn lock_files_and_projects_of_python_are_taken() {
     let (made, _) = recipe_with(text, &[project]);
     assert_eq!(made.files["lab-requirements.txt"], "-e .[fast]\n");
     assert!(made.left_out.iter().any(|left| left.reason.contains("build = true")), "{made:?}");
+}
+
+#[test]
+fn each_stage_is_done_once_and_before_those_that_begin_with_it() {
+    let text = "FROM debian:12 AS base\nENV B=1\nWORKDIR /src\nRUN make base\nFROM base AS build\nENV C=2\nRUN make sim\nFROM base AS other\nRUN make other\nFROM base\nENV D=3\nCOPY --from=build /src/sim /usr/local/bin/\nCOPY --from=other /src/o /opt/o\nRUN make last\n";
+    let (made, recipe) = recipe_with(text, &[]);
+    let scripts = scripts(&recipe);
+    let [base, sim, other, _, _, last] = &scripts[..] else { panic!("{scripts:?}") };
+    assert_eq!(
+        [*base, *sim, *other, *last],
+        ["make base\n", "make sim\n", "make other\n", "make last\n"]
+    );
+    assert_eq!(recipe.run[1].workdir, "/src");
+    assert!(made.recipe.contains("[env]\nB = \"1\"\nD = \"3\"\n"), "{}", made.recipe);
+    // What neither the image begins with nor is copied from is not done.
+    let (_, recipe) =
+        recipe_with("FROM debian:12 AS a\nRUN make a\nFROM debian:12\nRUN make b\n", &[]);
+    assert_eq!(self::scripts(&recipe), ["make b\n"]);
+}
+
+#[test]
+fn bases_that_are_kept_are_not_the_same() {
+    let text = "FROM debian:bookworm AS build\nRUN make\nFROM debian:bookworm-slim\nCOPY --from=build /opt/sim /opt/sim\n";
+    let made = import(text, |options| options.keep_base = true).unwrap();
+    assert!(!made.recipe.contains("[[run]]"), "{}", made.recipe);
+    assert!(made.left_out.iter().any(|left| left.line == 4 && left.difference == Missing));
+}
+
+#[test]
+fn copies_of_other_stages_are_made_or_named() {
+    for (copy, expected, missing) in [
+        (
+            "/usr/local/bin/sim /usr/local/bin/",
+            "if [ -d /usr/local/bin/sim ]; then mkdir -p /usr/local/bin && cp -a /usr/local/bin/sim/. /usr/local/bin; fi\n",
+            0,
+        ),
+        (
+            "/usr/lib/libx* /opt/",
+            "mkdir -p /opt\nfor one in /usr/lib/libx*; do if [ -d \"$one\" ]; then cp -a \"$one/.\" /opt; else cp -a -H \"$one\" /opt/; fi; done\n",
+            0,
+        ),
+        ("/opt/sim /opt/sim", "", 0),
+        ("/tmp/sim /opt/sim", "", 1),
+        ("/opt/sim /run/sim", "", 1),
+        ("/ /rootfs", "", 1),
+        ("--chmod=755 /opt/sim /opt/sim", "", 1),
+    ] {
+        let text = format!("FROM debian:12 AS a\nRUN make\nFROM debian:12\nCOPY --from=a {copy}\n");
+        let (made, recipe) = recipe_with(&text, &[]);
+        let found: String = scripts(&recipe).into_iter().skip(1).collect();
+        let count = made.left_out.iter().filter(|left| left.difference == Missing).count();
+        assert_eq!((found.as_str(), count), (expected, missing), "{copy}: {made:?}");
+    }
+    let text = "FROM python:3.11 AS b\nRUN pip install --prefix=/install numpy\nFROM python:3.11\nCOPY --from=b /install /usr/local\n";
+    let (made, recipe) = recipe_with(text, &[]);
+    assert!(recipe.run.is_empty() && made.recipe.contains("requirements ="), "{}", made.recipe);
+    assert!(made.left_out.iter().any(|left| left.line == 4), "{made:?}");
+    let text = text.replace("FROM python:3.11\n", "COPY train.py /install/\nFROM python:3.11\n");
+    let (made, _) = recipe_with(&text, &[]);
+    assert!(made.left_out.iter().any(|left| left.difference == Missing), "{made:?}");
+}
+
+#[test]
+fn a_copied_program_beside_packages_keeps_its_path() {
+    let of = |program: &str| {
+        let text = format!(
+            "FROM python:3.11\nRUN pip install --target=/app numpy\nCOPY train.py /app/bin/go\nENTRYPOINT [\"{program}\"]\n"
+        );
+        import(&text, |_| {}).unwrap().files.remove("lab.sh").unwrap()
+    };
+    assert!(of("/app/bin/go").contains("exec /app/bin/go "), "{}", of("/app/bin/go"));
+    assert!(of("/app/bin/f2py").contains("exec f2py "), "{}", of("/app/bin/f2py"));
+}
+
+/// The copy runs, whether its source is a file or a folder.
+#[test]
+fn a_file_that_is_copied_to_its_own_folder_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_str().unwrap();
+    fs::create_dir_all(dir.path().join("bin")).unwrap();
+    fs::create_dir_all(dir.path().join("lib/x")).unwrap();
+    fs::write(dir.path().join("bin/sim"), "").unwrap();
+    fs::write(dir.path().join("lib/x/y"), "").unwrap();
+    for (from, to, file) in [
+        ("bin/sim", "bin", "bin/sim"),
+        ("bin/s*", "bin", "bin/sim"),
+        ("bin/s*", "opt", "opt/sim"),
+        ("lib/x", "lib", "lib/y"),
+        ("lib/*", "all", "all/y"),
+    ] {
+        let script = translate::copying(&format!("{root}/{from}"), &format!("{root}/{to}"), true);
+        let ended = std::process::Command::new("sh").args(["-ec", &script]).status().unwrap();
+        assert!(ended.success() && dir.path().join(file).is_file(), "{script}");
+    }
+}
+
+#[test]
+fn modes_are_given_to_the_files_that_were_copied() {
+    for (copy, expected, missing) in [
+        ("--chmod=755 conf /etc/", "chmod 755 /etc/a.sh /etc/sub/b.sh\n", 0),
+        ("--chmod=755 conf/*.sh /usr/local/bin/", "chmod 755 /usr/local/bin/a.sh\n", 0),
+        ("--chmod=$M train.py /x/", "chmod 755 /x/train.py\n", 0),
+        ("--chmod=$TARGETARCH train.py /x/", "", 1),
+        ("--chmod=644 conf /etc/", "", 0),
+        ("--chmod=755 train.py /tmp/", "", 1),
+    ] {
+        let dir = folder();
+        fs::create_dir_all(dir.path().join("conf/sub")).unwrap();
+        fs::write(dir.path().join("conf/a.sh"), "").unwrap();
+        fs::write(dir.path().join("conf/sub/b.sh"), "").unwrap();
+        std::os::unix::fs::symlink("..", dir.path().join("conf/sub/up")).unwrap();
+        let context = dir.path().to_owned();
+        let text = format!("FROM debian:12\nARG M=755\nARG TARGETARCH\nCOPY {copy}\n");
+        let made = import(&text, |options| options.context = context).unwrap();
+        let recipe = crate::recipe::Recipe::parse(&made.recipe, "again").unwrap();
+        let count = made.left_out.iter().filter(|left| left.difference == Missing).count();
+        assert_eq!((scripts(&recipe).concat().as_str(), count), (expected, missing), "{copy}");
+    }
+}
+
+#[test]
+fn archives_have_the_program_that_unpacks_them() {
+    let archive = ("x.tar.xz", "");
+    let (made, _) = recipe_with("FROM debian:12\nADD x.tar.xz /opt/\n", &[archive]);
+    assert!(made.recipe.contains("\"xz-utils\""), "{}", made.recipe);
+    let (made, _) =
+        recipe_with("FROM nvidia/cuda:12.1.1-devel-ubuntu22.04\nADD x.tar.xz /opt/\n", &[archive]);
+    assert!(made.left_out.iter().any(|left| left.reason.contains("xz-utils")), "{made:?}");
+    let (made, recipe) = recipe_with("FROM debian:12\nADD x.tar.xz /tmp/\n", &[archive]);
+    assert!(recipe.run.is_empty() && made.left_out[0].difference == Missing, "{made:?}");
+}
+
+#[test]
+fn a_text_does_not_take_the_name_of_the_requirements() {
+    let text = "FROM debian:12\nCOPY <<EOF /opt/requirements.txt\nx\nEOF\nRUN pip install a\n";
+    let (made, _) = recipe_with(text, &[]);
+    assert_eq!(made.files["lab-requirements.txt"], "a\n");
+    assert!(made.left_out.iter().any(|left| left.line == 2 && left.difference == Missing));
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use gular_registry::Reference;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use super::base::{self, Chosen};
-use super::command::{Walk, joined, makes_programs, name_of, needs_modes};
+use super::command::{Walk, joined, makes_programs, name_of};
 use super::copy::{Copied, NoFile};
 use super::draft::{Base, Draft};
 use super::leftovers::{self, Leftover, LeftoverRun, Need};
@@ -68,8 +70,8 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
     let stage = options.stage.as_deref();
     let is_definition = is_definition(&text);
     let steps = match is_definition {
-        true => definition::steps(&text, path, &options.arguments, stage)?,
-        false => dockerfile::steps(&text, path, &options.arguments, stage)?,
+        true => definition::steps(&text, path, &options.arguments, stage, options.keep_base)?,
+        false => dockerfile::steps(&text, path, &options.arguments, stage, options.keep_base)?,
     };
     let mut work = Work {
         draft: Draft::default(),
@@ -84,6 +86,9 @@ pub fn translate(text: &str, path: &str, options: &ImportOptions) -> Result<Impo
         arguments: BTreeSet::new(),
         shell: Vec::new(),
         own: None,
+        ended: BTreeMap::new(),
+        placed: Vec::new(),
+        packed: Vec::new(),
         options,
     };
     for (name, value) in &options.arguments {
@@ -128,6 +133,12 @@ struct Work<'a> {
     shell: Vec<String>,
     /// While another stage is done: what the image's own has.
     own: Option<OwnStage>,
+    /// What stages leave to those that begin with them.
+    ended: BTreeMap<Option<usize>, StageEnd>,
+    /// What the last step copied: absolute path in the image, path from the context, if it has one.
+    placed: Vec<(String, Option<String>)>,
+    /// Line and text of archives, and the package with the program that unpacks them.
+    packed: Vec<(usize, String, &'static str)>,
     options: &'a ImportOptions,
 }
 
@@ -143,12 +154,23 @@ struct OwnStage {
     n_leftovers: usize,
 }
 
+/// What a stage leaves to those that begin with it.
+#[derive(Clone)]
+struct StageEnd {
+    env: BTreeMap<String, String>,
+    variables: Variables,
+    folder: String,
+    arguments: BTreeSet<String>,
+    shell: Vec<String>,
+}
+
 impl Work<'_> {
     fn step(&mut self, step: &Step) {
         let Step { line, text, kind } = step;
         let line = *line;
         match kind {
-            StepKind::OtherStage => return self.other_stage(),
+            StepKind::OtherStage { begins_with } => return self.other_stage(*begins_with),
+            StepKind::StageEnd(stage) => return self.stage_end(*stage),
             StepKind::OwnStage => return self.own_stage(),
             StepKind::WorkDir(_) => {}
             // What says how an image is started, or only differs.
@@ -246,13 +268,15 @@ impl Work<'_> {
             StepKind::Copy { sources, dest, is_apptainer } => {
                 self.copy(line, text, sources, dest, *is_apptainer);
             }
-            StepKind::OtherStage | StepKind::OwnStage => {}
-            StepKind::CopyFrom { sources, dest } => self.copy_from(line, text, sources, dest),
+            StepKind::OtherStage { .. } | StepKind::OwnStage | StepKind::StageEnd(_) => {}
+            StepKind::CopyFrom { sources, dest, is_apptainer } => {
+                self.copy_from(line, text, sources, dest, *is_apptainer);
+            }
             StepKind::Unpack { sources, dest } => self.unpack(line, text, sources, dest),
             StepKind::Text { lines, expands, dest } => {
                 self.text(line, text, lines, *expands, dest);
             }
-            StepKind::Modes { sources, dest, mode } => self.modes(line, sources, dest, mode),
+            StepKind::Modes(mode) => self.modes(line, text, mode),
             StepKind::WorkDir(dir) => {
                 let dir = self.variables.expand(dir, false).unwrap_or_else(|_| dir.clone());
                 self.folder = joined(&self.folder, &dir);
@@ -396,6 +420,7 @@ impl Work<'_> {
         dest: &str,
         is_apptainer: bool,
     ) {
+        self.placed.clear();
         let expand = |text: &String| self.variables.expand(text, false);
         let sources: Result<Vec<String>, Unknown> = sources.iter().map(expand).collect();
         let (sources, dest) = match (sources, expand(&dest.to_owned())) {
@@ -433,12 +458,14 @@ impl Work<'_> {
                 self.draft.missing(line, text, reason);
                 continue;
             }
+            self.placed.push((format!("/{inside}"), Some(here.clone())));
+            self.draft.texts.remove(&inside);
             self.draft.files.insert(inside, here);
         }
     }
 
     /// Another stage begins.
-    fn other_stage(&mut self) {
+    fn other_stage(&mut self, begins_with: Option<usize>) {
         self.own = Some(OwnStage {
             env: std::mem::take(&mut self.draft.env),
             labels: self.draft.labels.clone(),
@@ -449,6 +476,25 @@ impl Work<'_> {
             shell: std::mem::take(&mut self.shell),
             n_leftovers: self.leftovers.len(),
         });
+        if let Some(end) = self.ended.get(&begins_with).cloned() {
+            self.draft.env = end.env;
+            self.variables = end.variables;
+            self.folder = end.folder;
+            self.arguments = end.arguments;
+            self.shell = end.shell;
+        }
+    }
+
+    /// A stage ends, which another one may begin with.
+    fn stage_end(&mut self, stage: Option<usize>) {
+        let end = StageEnd {
+            env: self.draft.env.clone(),
+            variables: self.variables.clone(),
+            folder: self.folder.clone(),
+            arguments: self.arguments.clone(),
+            shell: self.shell.clone(),
+        };
+        self.ended.insert(stage, end);
     }
 
     /// Another stage ends: its commands keep its variables.
@@ -467,7 +513,14 @@ impl Work<'_> {
     }
 
     /// Files of another stage are there already: a step puts them where they belong.
-    fn copy_from(&mut self, line: usize, text: &str, sources: &[String], dest: &str) {
+    fn copy_from(
+        &mut self,
+        line: usize,
+        text: &str,
+        sources: &[String],
+        dest: &str,
+        is_apptainer: bool,
+    ) {
         let expand = |text: &String| self.variables.expand(text, false);
         let sources: Result<Vec<String>, Unknown> = sources.iter().map(expand).collect();
         let (sources, to) = match (sources, expand(&dest.to_owned())) {
@@ -481,12 +534,27 @@ impl Work<'_> {
         let to = joined(&self.folder, &to);
         let (mut source, mut is_of_python) = (String::new(), false);
         for from in sources.iter().map(|from| joined("/", from)) {
-            if self.is_of_python(&from) {
+            if from != to && self.is_of_python(&from) && self.copied.has_within(&from) {
+                let reason = "it has packages of Python, which are in `[python]`, and files of this machine: name those in `[app.files]`";
+                return self.draft.missing(line, text, reason);
+            } else if self.is_of_python(&from) {
                 is_of_python = true;
                 let reason = "it has packages of Python, which are in `[python]`";
                 self.draft.other(line, text, reason);
+            } else if let Some(path) = [&from, &to].into_iter().find(|path| is_unkept(path)) {
+                let reason = format!(
+                    "steps of `[[run]]` do not keep what is in `{path}`: make it in another folder"
+                );
+                return self.draft.missing(line, text, reason);
+            } else if from != to && to.starts_with(&format!("{}/", from.trim_end_matches('/'))) {
+                let reason =
+                    "a folder cannot be copied into itself: copy it in a step of `[[run]]`";
+                return self.draft.missing(line, text, reason);
             } else if from != to {
-                source.push_str(&copying(&from, &to, is_folder));
+                source.push_str(&match is_apptainer {
+                    true => copying_as_apptainer(&from, &to, is_folder),
+                    false => copying(&from, &to, is_folder),
+                });
             }
         }
         if source.is_empty() && is_of_python {
@@ -513,16 +581,25 @@ impl Work<'_> {
     /// Archives that are unpacked into a folder: by a step, which removes them.
     fn unpack(&mut self, line: usize, text: &str, sources: &[String], dest: &str) {
         let folder = format!("{}/", dest.trim_end_matches('/'));
-        let before = self.draft.files.clone();
+        let to = self.variables.expand(&folder, false).unwrap_or_else(|_| folder.clone());
+        if is_unkept(&joined(&self.folder, &to)) {
+            let reason = format!(
+                "steps of `[[run]]` do not keep what is in `{to}`: unpack it on this machine, and name its folder in `[app.files]`"
+            );
+            return self.draft.missing(line, text, reason);
+        }
         self.copy(line, text, sources, &folder, false);
-        let is_new = |inside: &&String| !before.contains_key(*inside);
-        let archives: Vec<String> = self.draft.files.keys().filter(is_new).cloned().collect();
-        let source = archives.iter().map(|inside| {
-            let folder = inside.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let (archive, folder) = (quoted(&format!("/{inside}")), quoted(&format!("/{folder}")));
+        let source = self.placed.iter().map(|(archive, _)| {
+            let folder = archive.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let folder = if folder.is_empty() { "/" } else { folder };
+            let (archive, folder) = (quoted(archive), quoted(folder));
             format!("tar -xf {archive} -C {folder} && rm {archive}")
         });
         let source: Vec<String> = source.collect();
+        for (archive, _) in &self.placed {
+            let row = UNPACKERS.iter().find(|(end, _)| archive.ends_with(end));
+            self.packed.extend(row.map(|(_, package)| (line, text.to_owned(), *package)));
+        }
         if !source.is_empty() {
             self.makes(line, text, source.join("\n"));
         }
@@ -530,6 +607,7 @@ impl Work<'_> {
 
     /// A text that becomes a file.
     fn text(&mut self, line: usize, text: &str, lines: &str, expands: bool, dest: &str) {
+        self.placed.clear();
         let expanded = match expands {
             true => self.variables.expand(lines, false),
             false => Ok(lines.to_owned()),
@@ -541,33 +619,47 @@ impl Work<'_> {
         let inside = joined(&self.folder, &dest);
         let base = inside.rsplit('/').next().unwrap_or_default();
         let name = format!("{}-{base}", self.options.name);
-        let is_taken = self.draft.texts.values().any(|(other, _)| *other == name);
+        // The packages of Python have a file of this name.
+        let is_taken = base == "requirements.txt"
+            || self.draft.texts.values().any(|(other, _)| *other == name);
         if dest.ends_with('/') || base.is_empty() || is_taken {
             let reason = "write the text to a file, and name it in `[app.files]`";
             return self.draft.missing(line, text, reason);
         }
-        self.draft.texts.insert(inside.trim_start_matches('/').to_owned(), (name, lines));
+        self.placed.push((inside.clone(), None));
+        let inside = inside.trim_start_matches('/').to_owned();
+        self.draft.files.remove(&inside);
+        self.draft.texts.insert(inside, (name, lines));
     }
 
     /// `--chmod`: a step, if files are to be programs and are none here.
-    fn modes(&mut self, line: usize, sources: &[String], dest: &str, mode: &str) {
-        let dest = joined(&self.folder, dest);
-        let name = |source: &String| source.rsplit('/').next().unwrap_or_default().to_owned();
-        let within = sources.iter().map(|source| joined(&dest, &name(source)));
-        let is_there = |path: &String| {
-            let here = self.copied.here(path);
-            here.is_some_and(|here| self.options.context.join(here).exists())
+    fn modes(&mut self, line: usize, text: &str, mode: &str) {
+        let Ok(mode) = self.variables.expand(mode, false) else {
+            let reason =
+                "the mode of `--chmod` is not known here: write it into a step of `[[run]]`";
+            return self.draft.missing(line, text, reason);
         };
-        let within: Vec<String> = within.filter(is_there).collect();
-        let paths = if within.is_empty() { vec![dest] } else { within };
-        let words = [vec!["-R".to_owned(), mode.to_owned()], paths.clone()].concat();
-        let is_needed = match sources {
-            [] => makes_programs(mode),
-            _ => needs_modes(&words, "/", &self.copied, &self.options.context),
-        };
-        if is_needed {
+        if !makes_programs(&mode) {
+            return;
+        }
+        let mut paths = Vec::new();
+        for (inside, here) in &self.placed {
+            if is_unkept(inside) {
+                let reason = format!(
+                    "steps of `[[run]]` do not keep modes in `{}`: `chmod` the file here",
+                    parent(inside)
+                );
+                return self.draft.missing(line, text, reason);
+            }
+            let here = here.as_ref().map(|here| self.options.context.join(here));
+            if !programs(inside, here.as_deref(), &mut paths) {
+                let reason = "`--chmod` of so many files is not done: `chmod` them here, or in a step of `[[run]]`";
+                return self.draft.missing(line, text, reason);
+            }
+        }
+        if !paths.is_empty() {
             let paths: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
-            let source = format!("chmod -R {} {}", quoted(mode), paths.join(" "));
+            let source = format!("chmod {} {}", quoted(&mode), paths.join(" "));
             self.makes(line, &source, source.clone());
         }
     }
@@ -614,6 +706,7 @@ impl Work<'_> {
         let has_packages = !self.draft.requirements.is_empty()
             || !self.draft.wheels.is_empty()
             || self.draft.lock.is_some();
+        self.unpackers();
         self.indexes();
         if is_debian && has_python && !has_packages {
             self.draft.packages.extend(["python3", "python-is-python3"].map(str::to_owned));
@@ -629,6 +722,20 @@ impl Work<'_> {
         self.draft.left_out.sort_by_key(|left| left.line);
         self.draft.left_out.dedup_by(|a, b| is_same(a, b));
         (self.draft, launch)
+    }
+
+    /// The programs by which `tar` unpacks archives, which images need not have.
+    fn unpackers(&mut self) {
+        for (line, text, package) in std::mem::take(&mut self.packed) {
+            if matches!(self.draft.base, Some(Base::Debian(_))) {
+                self.draft.packages.insert(package.to_owned());
+            } else {
+                let reason = format!(
+                    "`tar` needs the programs of `{package}` to unpack it: add them if the base does not have them"
+                );
+                self.draft.other(line, &text, reason);
+            }
+        }
     }
 
     /// A recipe takes its packages from one file.
@@ -750,6 +857,13 @@ impl Work<'_> {
             Start::Words(words) => matches!(words.as_slice(), [one] if is_interpreter(one)),
             Start::Shell(_) | Start::Script(_) => false,
         };
+        for (found, of) in [(&entrypoint, &self.entrypoint), (&command, &self.command)] {
+            let Some((line, _)) = of else { continue };
+            if let Some(tool) = found.as_ref().and_then(tool_of) {
+                let reason = "the image need not have this tool: name the program that it runs";
+                self.draft.missing(*line, &tool, reason);
+            }
+        }
         let is_program = entrypoint.as_ref().is_none_or(is_interpreter);
         let needs_folder =
             [&entrypoint, &command].into_iter().flatten().any(|found| self.is_of_folder(found));
@@ -825,7 +939,7 @@ impl Work<'_> {
     fn absolute(&self, found: Start, is_program: bool) -> Start {
         let Start::Words(mut words) = found else { return found };
         // The programs of a virtual environment are the image's own.
-        if let Some(first) = words.first_mut() {
+        if let Some(first) = words.first_mut().filter(|first| self.copied.here(first).is_none()) {
             let of_environment = self.draft.environments.iter().find_map(|folder| {
                 first.strip_prefix(folder.as_str())?.strip_prefix("/bin/").map(str::to_owned)
             });
@@ -855,29 +969,105 @@ impl Work<'_> {
     }
 }
 
-/// Commands that copy a path as Docker does: of a folder, what is in it.
-fn copying(from: &str, to: &str, is_folder: bool) -> String {
-        for (found, of) in [(&entrypoint, &self.entrypoint), (&command, &self.command)] {
-            let Some((line, _)) = of else { continue };
-            if let Some(tool) = found.as_ref().and_then(tool_of) {
-                let reason = "the image need not have this tool: name the program that it runs";
-                self.draft.missing(*line, &tool, reason);
-            }
+/// Adds the paths in the image of files that are no programs here; `false` if they are too many.
+fn programs(inside: &str, here: Option<&Path>, paths: &mut Vec<String>) -> bool {
+    let meta = here.and_then(|here| std::fs::metadata(here).ok().map(|meta| (here, meta)));
+    match meta {
+        Some((here, meta)) if meta.is_dir() => {
+            let Ok(entries) = std::fs::read_dir(here) else { return false };
+            let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+            names.sort();
+            names.iter().all(|name| {
+                let Some(text) = name.to_str() else { return false };
+                let here = here.join(name);
+                // What a link leads to has a name of its own.
+                here.is_symlink() || programs(&format!("{inside}/{text}"), Some(&here), paths)
+            })
         }
-    let has_pattern = from.contains(['*', '?', '[']);
-    let parent = to.rsplit_once('/').map_or("/", |(parent, _)| parent);
-    let parent = if parent.is_empty() { "/" } else { parent };
-    let to = quoted(to);
-    // The shell fills in patterns.
-    let from = if has_pattern { from.to_owned() } else { quoted(from) };
-    if has_pattern {
-        return format!("mkdir -p {to} && cp -a -H {from} {to}/\n");
+        Some((_, meta)) if meta.permissions().mode() & 0o111 != 0 => true,
+        _ => {
+            paths.push(inside.to_owned());
+            paths.len() <= MAX_PROGRAMS
+        }
+    }
+}
+
+/// Most files that one step makes programs.
+const MAX_PROGRAMS: usize = 100;
+
+/// Folders in which nothing stays that a step makes or changes (`docs/images.md`, "What stays").
+const UNKEPT: [&str; 6] = ["/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp"];
+
+/// Whether a path is in such a folder.
+fn is_unkept(path: &str) -> bool {
+    UNKEPT.iter().any(|folder| {
+        path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
+}
+
+/// Ends of the names of archives that `tar` unpacks by another program, and Debian's package with it.
+const UNPACKERS: [(&str, &str); 7] = [
+    (".bz2", "bzip2"),
+    (".tbz", "bzip2"),
+    (".tbz2", "bzip2"),
+    (".txz", "xz-utils"),
+    (".tzst", "zstd"),
+    (".xz", "xz-utils"),
+    (".zst", "zstd"),
+];
+
+/// A path for a shell, which fills in its patterns.
+fn pattern(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        if !c.is_alphanumeric() && !"/._-+@*?[]".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// The folder that a path is in.
+fn parent(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some(("", _)) | None => "/",
+        Some((parent, _)) => parent,
+    }
+}
+
+/// Commands that copy a path as Docker does: of a folder, what is in it.
+pub(super) fn copying(from: &str, to: &str, is_folder: bool) -> String {
+    // A file that is copied to its own folder is there.
+    let is_there = parent(from) == to;
+    let folder = quoted(to);
+    if from.contains(['*', '?', '[']) {
+        let file =
+            if is_there { String::new() } else { format!("else cp -a -H \"$one\" {folder}/; ") };
+        return format!(
+            "mkdir -p {folder}\nfor one in {}; do if [ -d \"$one\" ]; then cp -a \"$one/.\" {folder}; {file}fi; done\n",
+            pattern(from)
+        );
     }
     let file = match is_folder {
-        true => format!("mkdir -p {to} && cp -a -H {from} {to}/"),
-        false => format!("mkdir -p {} && cp -a -H {from} {to}", quoted(parent)),
+        true => format!("mkdir -p {folder} && cp -a -H {} {folder}/", quoted(from)),
+        false => format!("mkdir -p {} && cp -a -H {} {folder}", quoted(parent(to)), quoted(from)),
     };
-    format!("if [ -d {from} ]; then mkdir -p {to} && cp -a {from}/. {to}; else {file}; fi\n")
+    let file = if is_there { String::new() } else { format!("else {file}; ") };
+    let from = quoted(from);
+    format!("if [ -d {from} ]; then mkdir -p {folder} && cp -a {from}/. {folder}; {file}fi\n")
+}
+
+/// Commands that copy a path as Apptainer does: a folder under its own name into one that is there.
+fn copying_as_apptainer(from: &str, to: &str, is_folder: bool) -> String {
+    if parent(from) == to {
+        return String::new();
+    }
+    let name = if from.contains(['*', '?', '[']) { pattern(from) } else { quoted(from) };
+    match is_folder {
+        true => format!("mkdir -p {to} && cp -a -H {name} {to}/\n", to = quoted(to)),
+        false => format!("mkdir -p {} && cp -a -H {name} {}\n", quoted(parent(to)), quoted(to)),
+    }
 }
 
 /// A program as words, if its text is one plain command of a shell.
