@@ -58,8 +58,13 @@ pub(crate) fn running(what: &'static str, output: &Output) -> ProgressBar {
     bar(what, None, "{wide_msg} {elapsed}", output)
 }
 
+/// Whether bars are drawn: on a terminal, unless the user wants none.
+pub(crate) fn is_shown(output: &Output) -> bool {
+    !output.quiet && std::io::stderr().is_terminal()
+}
+
 fn bar(what: &'static str, total: Option<u64>, template: &str, output: &Output) -> ProgressBar {
-    let shown = !output.quiet && std::io::stderr().is_terminal();
+    let shown = is_shown(output);
     let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(total, target).with_message(what);
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -1,6 +1,5 @@
 //! Shows the progress of `gular image` on stderr.
 
-use std::io::IsTerminal as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use gular_containers::make::{ImageWatch, Note, Relocked, Step};
 use indicatif::ProgressBar;
 
-use crate::progress::{bytes_bar, counter, running};
+use crate::progress::{bytes_bar, counter, is_shown, running};
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
@@ -29,7 +28,7 @@ struct Running {
     told: Instant,
 }
 
-/// How often a line is written where nothing can be written over: enough to see that it goes on.
+/// How often a line is written where nothing can be written over: enough to see that something happens.
 const EACH_LINE: Duration = Duration::from_secs(20);
 
 impl<'a> Bars<'a> {
@@ -104,7 +103,7 @@ impl ImageWatch for Bars<'_> {
         // Without the script's first line, which would leave no room on a terminal.
         let name = scripts.what.split(" (`").next().unwrap_or_default();
         let text = format!("{name}: {}", show::plain(line));
-        if std::io::stderr().is_terminal() {
+        if is_shown(self.output) {
             let text = format!("{} {text}", word(step));
             self.with(step, |bar| bar.set_message(show::masked(&text)));
         } else if !self.output.quiet && scripts.told.elapsed() >= EACH_LINE {
