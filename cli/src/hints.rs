@@ -307,7 +307,7 @@ fn run_of_pack(error: &gular_pack::RunError) -> Option<String> {
         }
         E::Io(_) => "check the path",
         E::Setting { names: ["axes"], .. } => {
-            "leave it out, or correct the name: `--axes AXES` gives the axes of images that are arrays, and `--axes NAME=AXES` those of another field"
+            "leave it out, or correct the name: `--as arrays --axes AXES` gives the axes of images that are arrays, and `--axes NAME=AXES` those of another field"
         }
         E::Setting { names, .. } => return Some(format!("change {}", settings::options(names))),
         E::Bundle(error) => return bundle(error),
@@ -484,7 +484,7 @@ fn plan(error: &gular_pack::PlanError) -> Option<String> {
             "bring arrays of nearly one size to one with `--as arrays --fit pad` or `--as arrays --fit crop`; if a few have another size by mistake, leave them out with `--on-error skip`; cut TIFF files of all sizes into tiles of one size with `--tile N`, which pads smaller ones with nodata or 0; or pack each size into a bundle of its own"
         }
         E::MixedArrays { .. } => {
-            "if they are several files of the same samples, such as images and heights, give patterns that tell them apart: `--images 'rgb/{key}.{ext}' --field 'height=height/{key}.{ext}'`, or `--mask` for classes; otherwise pack the arrays of each type and shape into a bundle of their own"
+            "if they are several files of the same samples, such as images and heights, give patterns that tell them apart: `--images 'rgb/{key}.{ext}' --field 'height=height/{key}.{ext}'`, or `--mask` for classes; crop or pad volumes of different depths to one before; otherwise pack the arrays of each type and shape into a bundle of their own"
         }
         E::UnknownAxes { field, shape, .. } => return Some(axes(field, shape)),
         E::NoAxes { .. } => {

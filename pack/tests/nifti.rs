@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use gular_bundle::{Axes, Dtype};
+use gular_bundle::{Axes, Dtype, FieldName};
 use gular_pack::{Error, Inputs, Labels, PlanOptions, Remedy, RunError, TileOptions};
 
 use crate::fields::field;
@@ -156,4 +156,26 @@ fn images_and_labels_of_nnunet_need_no_option() {
         let of = |class: i16| class.to_le_bytes().repeat(24);
         assert_eq!(values[..3], [of(0), of(2), of(1)]);
     }
+}
+
+#[test]
+fn a_fourth_axis_is_times_or_channels() {
+    let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let numbers: Vec<i16> = (0..48).collect();
+    let mut file = volume([4, 3, 2], 0.0, false, &numbers);
+    file[16] = 4;
+    file[48..56].copy_from_slice(&2_i64.to_le_bytes());
+    put(dir.path(), "a.nii", &file);
+    let told = |report: &gular_pack::PackReport| {
+        report.doubts.iter().any(|doubt| doubt.text.contains("the axes are `czyx`"))
+    };
+    let report = run(dir.path(), &out.path().join("times"), arrays(), 1).unwrap();
+    assert_eq!((report.axes.as_deref(), told(&report)), (Some("tzyx"), true));
+    let axes = [(FieldName::image(), Some("czyx".parse().unwrap()))].into();
+    let plan = PlanOptions { axes, ..arrays() };
+    let report = run(dir.path(), &out.path().join("channels"), plan, 1).unwrap();
+    assert_eq!((report.axes.as_deref(), told(&report)), (Some("czyx"), false));
+    let (_, found) = samples(&out.path().join("channels"));
+    let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+    assert_eq!(found["a.nii"].1[0], bytes);
 }

@@ -110,14 +110,14 @@ impl Grid {
         let spread = away(farthest(&corners, first), first);
         if spread > MOST_PIXELS {
             let (own_size, image_size) = (pixel_size(&own), pixel_size(&image));
-            let far = number(spread);
             if like(own_size, image_size) {
                 return Some(format!(
-                    "its pixels are turned or mirrored against those of its image: opposite corners are {far} pixels apart"
+                    "its pixels are turned or mirrored against those of its image: opposite corners are {} pixels apart",
+                    number(spread)
                 ));
             }
             return Some(format!(
-                "its pixels are {}, but those of its image are {}, so that its far corner is {far} pixels away from that of its image",
+                "its pixels are {}, but those of its image are {}",
                 sized(own_size, unit),
                 sized(image_size, unit)
             ));
@@ -410,7 +410,7 @@ mod tests {
         let shifted =
             "it is shifted against its image by 50 m: by 3 to the left and 4 down (in pixels)";
         check(utm, [499_970.0, 10.0, 0.0, 4_999_960.0, 0.0, -10.0], Some(shifted));
-        let coarse = "its pixels are 20 x 20 m, but those of its image are 10 x 10 m, so that its far corner is 64 pixels away from that of its image";
+        let coarse = "its pixels are 20 x 20 m, but those of its image are 10 x 10 m";
         check(utm, [500_000.0, 20.0, 0.0, 5e6, 0.0, -20.0], Some(coarse));
         // Each difference alone would be small enough; they add up in a corner.
         let both = "it is shifted against its image by 7.2 m: by 0.72 to the right (in pixels)";

@@ -298,7 +298,7 @@ impl<'a> PlanBuilder<'a> {
         let Self { dir, options, mut by_name, depths, table, mut beside, leave_out, .. } = self;
         let (scenes, labelled, of_rows) = (self.scenes, self.labelled, self.unlabelled);
         let mut stacks = self.stacks.map(Sorter::finish).transpose().map_err(io_in(&dir))?;
-        let of_grids = depths.doubts();
+        let of_grids = depths.doubts(&options);
         let mut recipe = PayloadRecipe::new(&options, depths, media_types)?;
         // Patterns of the user may take splits from some paths and leave others to fractions.
         let twice = layout.has_splits() && (options.images.is_empty() || layout.all_have("split"));

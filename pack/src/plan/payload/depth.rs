@@ -80,6 +80,10 @@ pub(crate) struct Common {
 /// The rows and columns of arrays that are brought to one size; no array has as many.
 const UNSIZED: u64 = u64::MAX;
 
+/// The axes of volumes at several times, and of volumes with channels.
+const TIMES: &str = "tzyx";
+const CHANNELS: &str = "czyx";
+
 /// More types and shapes than these are not told apart.
 const MOST_KINDS: usize = 256;
 
@@ -100,7 +104,16 @@ impl Depths {
     }
 
     /// What the user should know of the locations of the arrays.
-    pub(crate) fn doubts(&self) -> Vec<Doubt> {
+    pub(crate) fn doubts(&self, options: &PlanOptions) -> Vec<Doubt> {
+        let are_times = |of: &ArraysOfKind| of.kind.axes.as_ref().map(Axes::as_str) == Some(TIMES);
+        let is_given = options.axes.contains_key(&FieldName::image());
+        let times = self.arrays.iter().any(are_times) && !is_given;
+        let times = times.then(|| {
+            let text = format!(
+                "the volumes have a fourth axis, which is read as times, as NIfTI has it: where it has channels, such as the sequences of MRI, the axes are `{CHANNELS}`"
+            );
+            Doubt::new(text, Vec::new())
+        });
         let text = "the files give the same bands different wavelengths, so the bundle has none";
         let differ = self.wavelengths.len() > 1;
         let differ = differ.then(|| Doubt::new(text.to_owned(), Vec::new()));
@@ -110,7 +123,7 @@ impl Depths {
                 format!("the arrays have {w} x {h} to {width} x {height} pixels, and get one size");
             Doubt::new(text, Vec::new())
         });
-        self.grids.doubts().into_iter().chain(differ).chain(sizes).collect()
+        self.grids.doubts().into_iter().chain(differ).chain(sizes).chain(times).collect()
     }
 
     /// Records a picture of 8 bits and this shape.
@@ -258,17 +271,25 @@ impl Depths {
             let of = |kind: &ArrayKind| {
                 let ArrayKind { dtype, shape, axes } = kind;
                 let axes = axes.as_ref().map_or_else(String::new, |axes| format!(" {axes}"));
-                (format!("{dtype} {shape:?}"), axes)
+                let sides = shape.iter().map(|n| match *n {
+                    UNSIZED => "…".to_owned(),
+                    n => n.to_string(),
+                });
+                (format!("{dtype} [{}]", sides.collect::<Vec<_>>().join(", ")), axes)
             };
             let ((mut found, axes), (mut other, other_axes)) = (of(&kind), of(&second.kind));
             if found == other {
                 (found, other) = (found + &axes, other + &other_axes);
             }
-            let last = |kind: &ArrayKind| kind.shape.last().copied();
+            // Along the axes other than rows and columns.
+            let others = |ArrayKind { shape, axes, .. }: &ArrayKind| {
+                let axes = axes.as_ref()?.as_str().chars().zip(shape.iter().copied());
+                Some(axes.filter(|(axis, _)| !matches!(axis, 'y' | 'x')).collect::<Vec<_>>())
+            };
             let only_size = kind.dtype == second.kind.dtype
                 && kind.axes == second.kind.axes
-                && kind.axes.is_some()
-                && last(&kind) == last(&second.kind);
+                && others(&kind).is_some()
+                && others(&kind) == others(&second.kind);
             let n_others = second.n + arrays.map(|of| of.n).sum::<u64>();
             let most = format!("{} {found}, such as `{first}`", counted(n, "is", "are"));
             let others =
@@ -339,6 +360,10 @@ pub(crate) fn array_axes(
         return Err(PlanError::NoAxes { key: key.to_owned(), shape: shape.to_vec() });
     }
     match (of_format, given) {
+        // What NIfTI has for times is as often for channels: MRI's sequences, in the Decathlon.
+        (Some(found), Some(given)) if found.as_str() == TIMES && given.as_str() == CHANNELS => {
+            Ok(given.clone())
+        }
         (Some(found), Some(given)) if found != *given => {
             Err(wrong(format!("its format has the axes `{found}`, not `{given}`")))
         }

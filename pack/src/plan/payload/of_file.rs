@@ -67,8 +67,10 @@ impl OfFile {
     pub(crate) fn value(self, geo: &Geo, bands: u64) -> Vec<u8> {
         let bytes = |numbers: &[f64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         let of_bands = |at: usize| {
-            let scales = geo.scales_of(usize::try_from(bands).unwrap_or(0));
-            bytes(&scales.iter().map(|scale| scale[at]).collect::<Vec<_>>())
+            let bands = usize::try_from(bands).unwrap_or(0);
+            // That of a volume is one for all its channels.
+            let scales = geo.scales_of(bands);
+            bytes(&scales.iter().cycle().take(bands).map(|scale| scale[at]).collect::<Vec<_>>())
         };
         let volume = geo.volume.as_ref();
         match self {

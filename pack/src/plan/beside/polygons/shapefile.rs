@@ -12,26 +12,44 @@ use crate::facts::Fault;
 
 /// What `ogr2ogr` brings in order.
 const REWRITE: &str = "write it with `ogr2ogr OUT.shp IN.shp`, into another folder";
-/// Names of systems in `.prj` files (ESRI's and GDAL's), and their codes. From `pe_list_geogcs.csv`
-/// and `pe_list_projcs.csv` of ESRI's projection engine.
-const SYSTEMS: [(&str, u32); 9] = [
+/// Names of systems in `.prj` files, in ESRI's words as PROJ writes them, and their codes. Those with
+/// columns and rows on a plane are in metres.
+const SYSTEMS: [(&str, u32); 26] = [
     ("GCS_WGS_1984", 4326),
     ("WGS 84", 4326),
     ("GCS_North_American_1983", 4269),
     ("GCS_ETRS_1989", 4258),
     ("GCS_GDA_1994", 4283),
+    ("GCS_SIRGAS_2000", 4674),
     ("WGS_1984_Web_Mercator_Auxiliary_Sphere", 3857),
+    ("WGS_1984_EASE-Grid_2.0_Global", 6933),
+    ("WGS_1984_NSIDC_Sea_Ice_Polar_Stereographic_North", 3413),
+    ("WGS_1984_Antarctic_Polar_Stereographic", 3031),
     ("ETRS_1989_LAEA", 3035),
+    ("ETRS_1989_Portugal_TM06", 3763),
+    ("ETRF2000-PL_CS92", 2180),
+    ("EUREF-FIN_TM35FIN", 3067),
+    ("SWEREF99_TM", 3006),
+    ("British_National_Grid", 27700),
+    ("RGF_1993_Lambert_93", 2154),
+    ("RD_New", 28992),
+    ("Belge_Lambert_1972", 31370),
+    ("CH1903+_LV95", 2056),
+    ("S-JTSK_Krovak_East_North", 5514),
     ("GDA_1994_Australia_Albers", 3577),
+    ("NZGD_2000_New_Zealand_Transverse_Mercator", 2193),
     ("NAD_1983_Contiguous_USA_Albers", 5070),
+    ("NAD_1983_BC_Environment_Albers", 3005),
+    ("NAD_1983_Statistics_Canada_Lambert", 3347),
 ];
 /// Names before the zone of a UTM system, the side of the equator after it, the code of zone 0, and
 /// the zones.
-const UTM: [(&str, char, u32, std::ops::RangeInclusive<u32>); 4] = [
+const UTM: [(&str, char, u32, std::ops::RangeInclusive<u32>); 5] = [
     ("WGS_1984_UTM_Zone_", 'N', 32_600, 1..=60),
     ("WGS_1984_UTM_Zone_", 'S', 32_700, 1..=60),
     ("ETRS_1989_UTM_Zone_", 'N', 25_800, 28..=38),
     ("NAD_1983_UTM_Zone_", 'N', 26_900, 1..=23),
+    ("SIRGAS_2000_UTM_Zone_", 'S', 31_960, 17..=25),
 ];
 
 impl Polygons {
@@ -163,14 +181,27 @@ fn crs_of(text: &str) -> String {
         code.parse::<u32>().ok()
     });
     let name = text.split('"').nth(1).unwrap_or_default();
+    // A name is that of a system only if nothing else was changed that can be seen here.
+    let words = text.to_lowercase();
+    let is_of = |part: &str| words.contains(part);
+    let is_in_metres = is_of("unit[\"meter\",1") || is_of("unit[\"metre\",1");
+    let has_unit = text.starts_with("GEOGCS[") || is_in_metres;
     let known = SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, code)| *code);
     let zone = || {
         UTM.iter().find_map(|(before, side, zero, zones)| {
             let zone = name.strip_prefix(before)?.strip_suffix(*side)?.parse().ok()?;
-            zones.contains(&zone).then_some(zero + zone)
+            let meridian = 6 * i64::from(zone) - 183;
+            let central = format!("parameter[\"central_meridian\",{meridian}");
+            let is_central = words.split_once(&central).is_some_and(|(_, rest)| {
+                let end = rest.split([']', ',']).next().unwrap_or_default();
+                let fraction = end.strip_prefix('.').or(end.is_empty().then_some(""));
+                fraction.is_some_and(|of| of.bytes().all(|byte| byte == b'0'))
+            });
+            (zones.contains(&zone) && is_central).then_some(zero + zone)
         })
     };
-    match code.or(known).or_else(zone) {
+    let by_name = known.or_else(zone).filter(|_| has_unit);
+    match code.or(by_name) {
         Some(code) => format!("EPSG:{code}"),
         None => text.to_owned(),
     }
@@ -184,20 +215,34 @@ mod tests {
 
     #[test]
     fn systems_are_known_by_their_code_or_name() {
+        let utm = |name: &str, meridian: &str, unit: &str| {
+            format!(
+                "PROJCS[\"{name}\",GEOGCS[\"x\"],PARAMETER[\"Central_Meridian\",{meridian}],UNIT[\"{unit}\",1.0]]"
+            )
+        };
         let cases = [
-            ("GEOGCS[\"WGS 84\",DATUM[\"WGS_1984\"],AUTHORITY[\"EPSG\",\"4326\"]]\n", "EPSG:4326"),
-            ("GEOGCS[\"GCS_North_American_1983\",DATUM[\"D\"]]", "EPSG:4269"),
-            ("PROJCS[\"WGS_1984_UTM_Zone_33N\",GEOGCS[\"GCS_WGS_1984\"]]", "EPSG:32633"),
-            ("PROJCS[\"WGS_1984_UTM_Zone_7S\",GEOGCS[\"GCS_WGS_1984\"]]", "EPSG:32707"),
-            ("PROJCS[\"NAD_1983_UTM_Zone_17N\",GEOGCS[\"x\"]]", "EPSG:26917"),
-            ("PROJCS[\"ETRS_1989_UTM_Zone_50N\",GEOGCS[\"x\"]]", ""),
             (
-                "PROJCS[\"Albers\",GEOGCS[\"GCS_WGS_1984\",AUTHORITY[\"EPSG\",\"4326\"]],UNIT[\"m\",1]]",
+                "GEOGCS[\"WGS 84\",DATUM[\"WGS_1984\"],AUTHORITY[\"EPSG\",\"4326\"]]\n".to_owned(),
+                "EPSG:4326",
+            ),
+            ("GEOGCS[\"GCS_North_American_1983\",DATUM[\"D\"]]".to_owned(), "EPSG:4269"),
+            ("PROJCS[\"RD_New\",GEOGCS[\"x\"],UNIT[\"Meter\",1.0]]".to_owned(), "EPSG:28992"),
+            (utm("WGS_1984_UTM_Zone_33N", "15.0", "Meter"), "EPSG:32633"),
+            (utm("WGS_1984_UTM_Zone_7S", "-141", "metre"), "EPSG:32707"),
+            (utm("NAD_1983_UTM_Zone_17N", "-81.0", "Meter"), "EPSG:26917"),
+            // Changed, or of another name.
+            (utm("WGS_1984_UTM_Zone_33N", "15.5", "Meter"), ""),
+            (utm("WGS_1984_UTM_Zone_33N", "150", "Meter"), ""),
+            (utm("WGS_1984_UTM_Zone_33N", "15.0", "Foot_US"), ""),
+            (utm("ETRS_1989_UTM_Zone_50N", "117.0", "Meter"), ""),
+            (
+                "PROJCS[\"Albers\",GEOGCS[\"y\",AUTHORITY[\"EPSG\",\"4326\"]],UNIT[\"m\",1]]"
+                    .to_owned(),
                 "",
             ),
         ];
         for (text, code) in cases {
-            assert_eq!(crs_of(text), if code.is_empty() { text } else { code });
+            assert_eq!(crs_of(&text), if code.is_empty() { &text } else { code });
         }
     }
 
