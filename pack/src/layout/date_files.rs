@@ -14,6 +14,8 @@ pub(crate) struct DateFiles {
     /// Files such as `field7/2023-05-01.tif`, and files such as `field7_20230501.tif`.
     whole: u64,
     behind: u64,
+    /// Files that are in a folder which is no split.
+    in_folders: u64,
     /// What the first files have before their dates, by a hash.
     series: HashSet<[u8; 16]>,
     has_several: bool,
@@ -27,6 +29,8 @@ impl DateFiles {
         let is_split = path.split_once('/').is_some_and(|(top, _)| split_of(top).is_some());
         self.in_splits = is_split && (self.files == 0 || self.in_splits);
         self.files += 1;
+        let depth = path.matches('/').count() - usize::from(is_split);
+        self.in_folders += u64::from(depth > 0);
         let stem = stem_and_extension(path).0;
         let Some((before, _)) = stem.rsplit_once(['/', '_']).filter(|(_, date)| is_date(date))
         else {
@@ -57,7 +61,7 @@ impl DateFiles {
         let split = if self.in_splits { "{split}/" } else { "" };
         let way = |when, images: &str| WayToRead::new(when, &[&format!("{split}{images}.{{ext}}")]);
         let mut ways = vec![way("if the dates of a place are one sample", form)];
-        if self.whole > 0 {
+        if self.in_folders == self.files {
             ways.push(way("if each file is a sample, and folders are classes", "{label}/{key}"));
         }
         ways.push(way("if each file is a sample", "{key}"));

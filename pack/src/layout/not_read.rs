@@ -87,7 +87,7 @@ pub(crate) fn polygons(
     let n = |extension: &str| ignored.get(extension).copied().unwrap_or_default();
     let extension = ["geojson", "shp"].into_iter().find(|of| n(of) > 0)?;
     let text = format!(
-        "nothing is taken from {}: they become masks if a pattern for the mask names them, such as `masks/{{key}}.{extension}`",
+        "nothing is taken from {}: polygons become masks if a pattern for the mask names their files, such as `masks/{{key}}.{extension}`",
         counted(n(extension), &format!("{extension} file"), &format!("{extension} files"))
     );
     options.fields.is_empty().then(|| Doubt::new(text, Vec::new()))
