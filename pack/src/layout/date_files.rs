@@ -14,7 +14,7 @@ pub(crate) struct DateFiles {
     /// Files such as `field7/2023-05-01.tif`, and files such as `field7_20230501.tif`.
     whole: u64,
     behind: u64,
-    /// Files that are in a folder which is no split.
+    /// Files in a folder that is not a split.
     in_folders: u64,
     /// What the first files have before their dates, by a hash.
     series: HashSet<[u8; 16]>,
@@ -102,7 +102,7 @@ mod tests {
             &["train/f1/2023-01.tif", "train/f1/2023-02.tif"],
             Some("{split}/{key}/{date}.{ext}"),
         );
-        // One date of each, numbers that are no dates, and files without one.
+        // A single date for each place; numbers that are not dates; a file without a date.
         check(&["f1/2023-01-10.tif", "f2/2023-01-10.tif"], None);
         check(&["f1/20231310.tif", "f1/20231311.tif"], None);
         check(&["f1/2023-01-10.tif", "f1/2023-02-10.tif", "f1/a.tif"], None);
